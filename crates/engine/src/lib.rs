@@ -1,1 +1,9 @@
-//! To be written.
+//! A CPU engine: models, tokenizers, and the decode loop.
+
+mod error;
+mod model;
+
+pub use crate::{
+    error::EngineError,
+    model::{Model, Special, Tokenizer},
+};

@@ -1,0 +1,59 @@
+use std::fmt::Debug;
+
+use logitchain_core::{TokenId, Vocab};
+
+use crate::EngineError;
+
+/// Whether printed forms of special tokens in a text stand for those tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// `<|im_end|>` becomes the control token: for rendered chat templates.
+    Parse,
+    /// `<|im_end|>` is ten characters of plain text: for what a user typed.
+    Plain,
+}
+
+/// Turns text into tokens; a [`Vocab`] turns them back.
+pub trait Tokenizer: Vocab + Send + Sync {
+    /// The tokens of a text, without any beginning-of-text token.
+    fn encode(&self, text: &str, special: Special) -> Vec<TokenId>;
+
+    /// The token that must begin every text, if the model was trained with one.
+    fn beginning_of_text(&self) -> Option<TokenId> {
+        None
+    }
+
+    /// The Jinja template that renders a conversation, if the model has one.
+    fn chat_template(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// A language model in the middle of one text.
+///
+/// Tokens go in, the logits of what may follow come out.
+pub trait Model: Debug + Send {
+    /// The model's tokens.
+    fn tokenizer(&self) -> &dyn Tokenizer;
+
+    /// Appends `tokens` to the text and scores what may come next: one logit
+    /// per vocabulary entry, the index being the token id. The slice is the
+    /// model's own memory and may be overwritten at will: the next call
+    /// computes it anew.
+    ///
+    /// # Errors
+    ///
+    /// If `tokens` is empty, holds an id outside the vocabulary or does not
+    /// fit into what is left of the context.
+    fn forward(&mut self, tokens: &[TokenId]) -> Result<&mut [f32], EngineError>;
+
+    /// Number of tokens in the text so far.
+    fn position(&self) -> usize;
+
+    /// How many tokens a text may have; `None` if there is no limit.
+    fn context_length(&self) -> Option<usize>;
+
+    /// Forgets all tokens from `position` on. Later results are the same, bit
+    /// for bit, as if those had never been appended.
+    fn rewind(&mut self, position: usize);
+}
