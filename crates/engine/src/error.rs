@@ -1,4 +1,8 @@
+use std::{io, path::PathBuf};
+
 use thiserror::Error;
+
+use crate::GgufError;
 
 /// Why a model could not be loaded or run.
 ///
@@ -9,4 +13,17 @@ pub enum EngineError {
     /// A call to a model gave it no tokens.
     #[error("no tokens to evaluate; a text needs at least one")]
     NoTokens,
+
+    /// A model's file cannot be read.
+    #[error("cannot open the model '{}'", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+
+    /// A model's file is not what it should be.
+    #[error(transparent)]
+    Gguf(#[from] GgufError),
 }

@@ -1,9 +1,13 @@
 //! A CPU engine: models, tokenizers, and the decode loop.
 
+mod embedded;
 mod error;
+mod gguf;
 mod model;
 
 pub use crate::{
+    embedded::EMBEDDED_GGUF,
     error::EngineError,
+    gguf::{Gguf, GgufError, TensorInfo, TensorType},
     model::{Model, Special, Tokenizer},
 };
