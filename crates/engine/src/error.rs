@@ -2,7 +2,7 @@ use std::{io, path::PathBuf};
 
 use thiserror::Error;
 
-use crate::GgufError;
+use crate::{GgufError, TokenizerError};
 
 /// Why a model could not be loaded or run.
 ///
@@ -26,4 +26,8 @@ pub enum EngineError {
     /// A model's file is not what it should be.
     #[error(transparent)]
     Gguf(#[from] GgufError),
+
+    /// A model's file has a tokenizer that cannot be used.
+    #[error("the model's tokenizer cannot be used")]
+    Tokenizer(#[from] TokenizerError),
 }

@@ -18,9 +18,30 @@ pub trait Tokenizer: Vocab + Send + Sync {
     /// The tokens of a text, without any beginning-of-text token.
     fn encode(&self, text: &str, special: Special) -> Vec<TokenId>;
 
+    /// The tokens of a text that comes in parts, special tokens parsed, but only
+    /// those whose printed form lies within one part. So what a user typed can
+    /// be kept from becoming a special token by a seam within it.
+    ///
+    /// The provided method encodes the parts one by one; a tokenizer that joins
+    /// text across seams overrides it.
+    fn encode_parts(&self, parts: &[&str]) -> Vec<TokenId> {
+        parts.iter().flat_map(|part| self.encode(part, Special::Parse)).collect()
+    }
+
     /// The token that must begin every text, if the model was trained with one.
     fn beginning_of_text(&self) -> Option<TokenId> {
         None
+    }
+
+    /// What chat templates call `bos_token`, whether texts must begin with it or
+    /// not.
+    fn bos_token(&self) -> Option<TokenId> {
+        self.beginning_of_text()
+    }
+
+    /// What chat templates call `eos_token`.
+    fn eos_token(&self) -> Option<TokenId> {
+        self.end_of_turn()
     }
 
     /// The Jinja template that renders a conversation, if the model has one.

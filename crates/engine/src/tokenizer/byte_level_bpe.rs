@@ -1,0 +1,128 @@
+use std::collections::HashMap;
+
+use super::{
+    TokenizerError, TokenizerSpec, merge::merge_all, pre_tokenizer::PreTokenizer,
+    vocabulary::Vocabulary,
+};
+
+/// Byte-pair encoding over bytes, as GPT-2 introduced it.
+///
+/// A vocabulary file is text, so every byte is written as a character of its
+/// own: printable ones of Latin-1 as themselves, the others from U+0100 on.
+///
+/// Bytes that are not UTF-8 are words of their own, and a byte for which there
+/// is no token is left out, as in llama.cpp.
+#[derive(Debug)]
+pub(super) struct ByteLevelBpe {
+    pre_tokenizer: PreTokenizer,
+    chars: [char; 256],
+    of_byte: [Option<u32>; 256],
+    // Rank, and the token that the two make.
+    merges: HashMap<(u32, u32), (u32, u32)>,
+}
+
+impl ByteLevelBpe {
+    pub(super) fn new(
+        spec: &TokenizerSpec,
+        pre_tokenizer: PreTokenizer,
+        vocabulary: &Vocabulary,
+    ) -> Result<Self, TokenizerError> {
+        let key = TokenizerSpec::MERGES;
+        let lines = spec.merges.as_ref().ok_or(TokenizerError::MissingKey { key })?;
+        let mut merges = HashMap::with_capacity(lines.len());
+        for ((index, rank), line) in lines.iter().enumerate().map(|(i, line)| ((i, i as u32), line))
+        {
+            let text = || line.clone();
+            let (left, right) = line
+                .char_indices()
+                .find(|&(at, c)| at > 0 && c == ' ')
+                .map(|(at, _)| (&line[..at], &line[at + 1..]))
+                .filter(|(_, right)| !right.is_empty())
+                .ok_or_else(|| TokenizerError::MergeSyntax { index, text: text() })?;
+            let id = |token: &str| {
+                let token_error =
+                    || TokenizerError::MergeToken { index, text: text(), token: token.to_owned() };
+                vocabulary.id(token.as_bytes()).ok_or_else(token_error)
+            };
+            let (left_id, right_id, joined) =
+                (id(left)?, id(right)?, id(&format!("{left}{right}"))?);
+            // Else plain text could become a special token.
+            if !vocabulary.is_special(joined) {
+                merges.entry((left_id, right_id)).or_insert((rank, joined));
+            }
+        }
+        let chars = byte_chars();
+        let of_byte = chars.map(|c| vocabulary.plain_id(c.encode_utf8(&mut [0; 4]).as_bytes()));
+        Ok(Self { pre_tokenizer, chars, of_byte, merges })
+    }
+
+    /// Appends the tokens of a text.
+    pub(super) fn encode(&self, text: &[u8], vocabulary: &Vocabulary, tokens: &mut Vec<u32>) {
+        for chunk in text.utf8_chunks() {
+            for word in self.pre_tokenizer.split(chunk.valid()) {
+                self.encode_word(word.as_bytes(), vocabulary, tokens);
+            }
+            self.encode_word(chunk.invalid(), vocabulary, tokens);
+        }
+    }
+
+    fn encode_word(&self, word: &[u8], vocabulary: &Vocabulary, tokens: &mut Vec<u32>) {
+        if self.pre_tokenizer.whole_words() {
+            let text: String = word.iter().map(|&byte| self.chars[usize::from(byte)]).collect();
+            if let Some(id) = vocabulary.plain_id(text.as_bytes()) {
+                tokens.push(id);
+                return;
+            }
+        }
+        let bytes = word.iter().map(|&byte| self.of_byte[usize::from(byte)]);
+        let merged = merge_all(bytes, |&left, &right| {
+            let &(rank, joined) = self.merges.get(&(left?, right?))?;
+            Some((rank, Some(joined)))
+        });
+        tokens.extend(merged.into_iter().flatten());
+    }
+}
+
+/// The characters in which a vocabulary file writes bytes.
+pub(super) fn byte_chars() -> [char; 256] {
+    let mut others = '\u{100}'..;
+    std::array::from_fn(|byte| match byte as u8 {
+        printable @ (b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF) => char::from(printable),
+        _ => others.next().expect("there are characters after U+0100"),
+    })
+}
+
+/// The bytes that a token's text in a vocabulary file stands for; characters
+/// that stand for no byte stand for themselves.
+pub(super) fn decoder() -> impl Fn(&str) -> Vec<u8> {
+    let of_char: HashMap<char, u8> =
+        (0..=255).zip(byte_chars()).map(|(byte, c)| (c, byte)).collect();
+    move |text| {
+        let mut bytes = Vec::with_capacity(text.len());
+        for c in text.chars() {
+            match of_char.get(&c) {
+                Some(&byte) => bytes.push(byte),
+                None => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{byte_chars, decoder};
+
+    #[test]
+    fn every_byte_has_a_character_of_its_own_that_gives_it_back() {
+        let chars = byte_chars();
+        assert_eq!(
+            [chars[b' ' as usize], chars[b'\n' as usize], chars[b'a' as usize]],
+            ['Ġ', 'Ċ', 'a']
+        );
+        let decode = decoder();
+        for byte in 0..=255 {
+            assert_eq!(decode(&chars[usize::from(byte)].to_string()), [byte]);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+use super::TokenizerError;
+use crate::{EngineError, Gguf};
+
+/// What a file says about its tokenizer, unchecked.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TokenizerSpec {
+    pub(super) model: String,
+    pub(super) pre: Option<String>,
+    pub(super) tokens: Vec<String>,
+    pub(super) types: Option<Vec<i32>>,
+    pub(super) scores: Option<Vec<f32>>,
+    pub(super) merges: Option<Vec<String>>,
+    pub(super) bos: Option<u32>,
+    pub(super) eos: Option<u32>,
+    pub(super) eot: Option<u32>,
+    pub(super) unknown: Option<u32>,
+    pub(super) add_bos: Option<bool>,
+    pub(super) add_space_prefix: Option<bool>,
+    pub(super) chat_template: Option<String>,
+}
+
+impl TokenizerSpec {
+    pub(super) const MODEL: &str = "tokenizer.ggml.model";
+    pub(super) const TOKENS: &str = "tokenizer.ggml.tokens";
+    pub(super) const TYPES: &str = "tokenizer.ggml.token_type";
+    pub(super) const SCORES: &str = "tokenizer.ggml.scores";
+    pub(super) const MERGES: &str = "tokenizer.ggml.merges";
+    pub(super) const BOS: &str = "tokenizer.ggml.bos_token_id";
+    pub(super) const EOS: &str = "tokenizer.ggml.eos_token_id";
+    pub(super) const EOT: &str = "tokenizer.ggml.eot_token_id";
+    pub(super) const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
+
+    pub(super) fn from_gguf(gguf: &Gguf) -> Result<Self, EngineError> {
+        let missing = |key| TokenizerError::MissingKey { key };
+        let string = |key| Ok::<_, EngineError>(gguf.string(key)?.map(str::to_owned));
+        let strings = |key| {
+            let strings = gguf.strings(key)?;
+            Ok::<_, EngineError>(strings.map(|s| s.into_iter().map(str::to_owned).collect()))
+        };
+        // Some writers say "none" with -1.
+        let id = |key| Ok::<_, EngineError>(gguf.u32(key)?.filter(|&id| id != u32::MAX));
+        Ok(Self {
+            model: string(Self::MODEL)?.ok_or_else(|| missing(Self::MODEL))?,
+            pre: string("tokenizer.ggml.pre")?,
+            tokens: strings(Self::TOKENS)?.ok_or_else(|| missing(Self::TOKENS))?,
+            types: gguf.i32s(Self::TYPES)?,
+            scores: gguf.f32s(Self::SCORES)?,
+            merges: strings(Self::MERGES)?,
+            bos: id(Self::BOS)?,
+            eos: id(Self::EOS)?,
+            eot: id(Self::EOT)?,
+            unknown: id(Self::UNKNOWN)?,
+            add_bos: gguf.bool("tokenizer.ggml.add_bos_token")?,
+            add_space_prefix: gguf.bool("tokenizer.ggml.add_space_prefix")?,
+            chat_template: string("tokenizer.chat_template")?,
+        })
+    }
+}

@@ -1,0 +1,109 @@
+use std::{collections::HashMap, ops::Range};
+
+use super::{vocabulary::Kind, vocabulary::Vocabulary};
+
+/// A part of a text: a token that was found by its printed form, or what lies
+/// between two of them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fragment {
+    Token(u32),
+    Text(Range<usize>),
+}
+
+/// Finds tokens by their printed form, before any other tokenization.
+///
+/// As in llama.cpp longer ones are looked for first, in the whole text, and of
+/// one length from left to right.
+#[derive(Debug)]
+pub(super) struct SpecialTokens {
+    // Longest first.
+    lengths: Vec<Length>,
+}
+
+#[derive(Debug)]
+struct Length {
+    bytes: usize,
+    has_user_defined: bool,
+    tokens: HashMap<Box<[u8]>, (u32, Kind)>,
+    first_bytes: [bool; 256],
+}
+
+impl SpecialTokens {
+    pub(super) fn new(vocabulary: &Vocabulary) -> Self {
+        let mut lengths: HashMap<usize, Length> = HashMap::new();
+        for (id, text, kind) in vocabulary.iter() {
+            let found_by_form = kind.is_special() || kind == Kind::UserDefined;
+            let (true, Some(&first)) = (found_by_form, text.as_bytes().first()) else { continue };
+            let length = lengths.entry(text.len()).or_insert_with(|| Length {
+                bytes: text.len(),
+                has_user_defined: false,
+                tokens: HashMap::new(),
+                first_bytes: [false; 256],
+            });
+            length.has_user_defined |= kind == Kind::UserDefined;
+            length.first_bytes[usize::from(first)] = true;
+            length.tokens.insert(Box::from(text.as_bytes()), (id, kind));
+        }
+        let mut lengths: Vec<Length> = lengths.into_values().collect();
+        lengths.sort_unstable_by_key(|length| std::cmp::Reverse(length.bytes));
+        Self { lengths }
+    }
+
+    /// Cuts a text. User-defined tokens are always found; special ones if
+    /// `parse`, and then only where they span none of the sorted `seams`.
+    pub(super) fn split(&self, text: &[u8], parse: bool, seams: &[usize]) -> Vec<Fragment> {
+        let mut fragments = vec![Fragment::Text(0..text.len())];
+        for length in self.lengths.iter().filter(|length| parse || length.has_user_defined) {
+            let mut cut = Vec::with_capacity(fragments.len());
+            for fragment in fragments {
+                match fragment {
+                    Fragment::Text(range) => length.cut(text, range, parse, seams, &mut cut),
+                    token @ Fragment::Token(_) => cut.push(token),
+                }
+            }
+            fragments = cut;
+        }
+        fragments
+    }
+}
+
+impl Length {
+    fn cut(
+        &self,
+        text: &[u8],
+        range: Range<usize>,
+        parse: bool,
+        seams: &[usize],
+        fragments: &mut Vec<Fragment>,
+    ) {
+        let mut start = range.start;
+        let mut at = range.start;
+        while at + self.bytes <= range.end {
+            let end = at + self.bytes;
+            let token = self.first_bytes[usize::from(text[at])]
+                .then(|| self.tokens.get(&text[at..end]))
+                .flatten()
+                .filter(|(_, kind)| {
+                    *kind == Kind::UserDefined || (parse && !spans_seam(seams, at, end))
+                });
+            let Some(&(id, _)) = token else {
+                at += 1;
+                continue;
+            };
+            if start < at {
+                fragments.push(Fragment::Text(start..at));
+            }
+            fragments.push(Fragment::Token(id));
+            at = end;
+            start = end;
+        }
+        if start < range.end {
+            fragments.push(Fragment::Text(start..range.end));
+        }
+    }
+}
+
+fn spans_seam(seams: &[usize], start: usize, end: usize) -> bool {
+    let next = seams.partition_point(|&seam| seam <= start);
+    seams.get(next).is_some_and(|&seam| seam < end)
+}

@@ -1,0 +1,200 @@
+use std::collections::HashMap;
+
+use super::{TokenizerError, TokenizerSpec};
+
+/// A token's type in a GGUF file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A piece of text.
+    Normal,
+    /// Stands for what no token spells.
+    Unknown,
+    /// Not text: its printed form counts only where special tokens are parsed.
+    Control,
+    /// A piece of text that is cut out before anything else.
+    UserDefined,
+    /// A piece of text that the model never saw.
+    Unused,
+    /// One byte, written `<0xNN>`.
+    Byte,
+}
+
+impl Kind {
+    fn from_gguf(token: u32, found: i32) -> Result<Self, TokenizerError> {
+        Ok(match found {
+            0 | 1 => Self::Normal,
+            2 => Self::Unknown,
+            3 => Self::Control,
+            4 => Self::UserDefined,
+            5 => Self::Unused,
+            6 => Self::Byte,
+            _ => return Err(TokenizerError::TokenType { token, found }),
+        })
+    }
+
+    /// Whether the printed form is not text.
+    pub(super) fn is_special(self) -> bool {
+        matches!(self, Self::Control | Self::Unknown)
+    }
+}
+
+/// Texts that end a generation although the file names another token, or none.
+/// The first that is there also ends a turn, if no other token is named for it.
+const END_MARKERS: [&str; 20] = [
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "<｜end▁of▁sentence｜>",
+    "<|eom_id|>",
+    "<|return|>",
+    "<|call|>",
+    "<|calls|>",
+    "<|flush|>",
+    "<end_of_utterance>",
+    "</s>",
+    "<eos>",
+    "<|eos|>",
+    "[EOS]",
+];
+/// How many of the end markers may end a turn.
+const TURN_MARKERS: usize = 10;
+
+/// The tokens of a file, checked.
+#[derive(Debug)]
+pub(super) struct Vocabulary {
+    texts: Vec<String>,
+    bytes: Vec<Box<[u8]>>,
+    kinds: Vec<Kind>,
+    // By the text in the file; empty texts are left out, for nothing spells them.
+    ids: HashMap<Box<[u8]>, u32>,
+    bos: Option<u32>,
+    eos: Option<u32>,
+    unknown: Option<u32>,
+    end_of_turn: Option<u32>,
+    ends: Vec<u32>,
+}
+
+impl Vocabulary {
+    /// Checks the tokens; `decode` gives the bytes of a normal one.
+    pub(super) fn new(
+        spec: &TokenizerSpec,
+        decode: impl Fn(&str) -> Vec<u8>,
+    ) -> Result<Self, TokenizerError> {
+        let texts = spec.tokens.clone();
+        let found = texts.len();
+        let size = u32::try_from(found).map_err(|_| TokenizerError::Size { found })?;
+        if size == 0 {
+            return Err(TokenizerError::Size { found });
+        }
+        let mut kinds = vec![Kind::Normal; found];
+        if let Some(types) = &spec.types {
+            if types.len() != found {
+                let (key, found) = (TokenizerSpec::TYPES, types.len());
+                return Err(TokenizerError::Length { key, found, expected: texts.len() });
+            }
+            for ((token, kind), &of_gguf) in (0..).zip(&mut kinds).zip(types) {
+                *kind = Kind::from_gguf(token, of_gguf)?;
+            }
+        }
+        let mut ids = HashMap::with_capacity(found);
+        for (token, text) in (0..).zip(&texts) {
+            if !text.is_empty()
+                && let Some(first) = ids.insert(Box::from(text.as_bytes()), token)
+            {
+                let text = text.clone();
+                return Err(TokenizerError::DuplicateToken { text, first, second: token });
+            }
+        }
+
+        let check = |key, id: Option<u32>| match id {
+            Some(found) if found >= size => {
+                Err(TokenizerError::IdOutOfRange { key, found, last: size - 1 })
+            }
+            id => Ok(id),
+        };
+        let bos = check(TokenizerSpec::BOS, spec.bos)?;
+        let eos = check(TokenizerSpec::EOS, spec.eos)?;
+        let eot = check(TokenizerSpec::EOT, spec.eot)?;
+        let unknown = check(TokenizerSpec::UNKNOWN, spec.unknown)?;
+        let marker = |text: &&str| ids.get(text.as_bytes()).copied();
+        let ends: Vec<u32> =
+            [eos, eot].into_iter().flatten().chain(END_MARKERS.iter().filter_map(marker)).collect();
+        for &end in &ends {
+            // Some files call them normal: what a user types must not end a text.
+            kinds[end as usize] = Kind::Control;
+        }
+        let end_of_turn =
+            eot.or_else(|| END_MARKERS[..TURN_MARKERS].iter().find_map(marker)).or(eos);
+
+        let untyped = spec.types.is_none();
+        let bytes = texts.iter().zip(&kinds).map(|(text, kind)| match kind {
+            Kind::Normal if untyped => byte_of(text).map_or_else(|| decode(text), |b| vec![b]),
+            Kind::Normal | Kind::Unused => decode(text),
+            Kind::Byte => byte_of(text).map_or_else(|| text.clone().into_bytes(), |b| vec![b]),
+            Kind::Control | Kind::Unknown | Kind::UserDefined => text.clone().into_bytes(),
+        });
+        let bytes = bytes.map(Vec::into_boxed_slice).collect();
+        Ok(Self { texts, bytes, kinds, ids, bos, eos, unknown, end_of_turn, ends })
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// The token of that text in the file.
+    pub(super) fn id(&self, text: &[u8]) -> Option<u32> {
+        self.ids.get(text).copied()
+    }
+
+    /// The token of that text in the file, unless it is special.
+    pub(super) fn plain_id(&self, text: &[u8]) -> Option<u32> {
+        self.id(text).filter(|&id| !self.is_special(id))
+    }
+
+    /// The bytes that a token stands for; none for an id out of range.
+    pub(super) fn bytes(&self, id: u32) -> &[u8] {
+        self.bytes.get(id as usize).map_or(&[], |bytes| bytes)
+    }
+
+    pub(super) fn is_special(&self, id: u32) -> bool {
+        self.kinds.get(id as usize).is_some_and(|kind| kind.is_special())
+    }
+
+    pub(super) fn ends_generation(&self, id: u32) -> bool {
+        self.ends.contains(&id)
+    }
+
+    pub(super) fn end_of_turn(&self) -> Option<u32> {
+        self.end_of_turn
+    }
+
+    pub(super) fn bos(&self) -> Option<u32> {
+        self.bos
+    }
+
+    pub(super) fn eos(&self) -> Option<u32> {
+        self.eos
+    }
+
+    pub(super) fn unknown(&self) -> Option<u32> {
+        self.unknown
+    }
+
+    /// Ids, texts and types, by id.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &str, Kind)> {
+        (0..).zip(&self.texts).zip(&self.kinds).map(|((id, text), &kind)| (id, text.as_str(), kind))
+    }
+}
+
+/// The byte that `<0xNN>` stands for.
+fn byte_of(text: &str) -> Option<u8> {
+    let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
+    let hexadecimal = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    hexadecimal.then(|| u8::from_str_radix(digits, 16).ok()).flatten()
+}
