@@ -93,3 +93,18 @@ pub trait Vocab: Debug {
         tokens
     }
 }
+
+/// No vocabulary: for chains that are only checked or printed, or whose stages
+/// ask for none. Its size is 0, and stages do not check token ids against it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoVocab;
+
+impl Vocab for NoVocab {
+    fn size(&self) -> usize {
+        0
+    }
+
+    fn bytes(&self, _: TokenId) -> &[u8] {
+        &[]
+    }
+}

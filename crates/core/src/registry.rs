@@ -1,0 +1,272 @@
+use std::collections::BTreeMap;
+
+use crate::{BuildContext, ChainError, Kind, Param, Place, Sampler, Stage, StageError};
+
+/// Everything known about a stage, without its type.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration {
+    /// [`Stage::NAME`].
+    pub name: &'static str,
+    /// [`Stage::ALIASES`].
+    pub aliases: &'static [&'static str],
+    /// [`Stage::LETTER`].
+    pub letter: Option<char>,
+    /// [`Stage::KIND`].
+    pub kind: Kind,
+    /// The crate that registers it.
+    pub origin: &'static str,
+    label: Option<&'static str>,
+    schema: fn() -> schemars::Schema,
+    defaults: fn() -> toml::Table,
+    neutral: fn() -> Option<toml::Table>,
+    build: BuildFn,
+}
+
+/// A stage that has been checked and built.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// All parameters, the defaulted ones included.
+    pub params: toml::Table,
+    /// Whether the parameters make the stage do nothing.
+    pub neutral: bool,
+    /// The stage at run time.
+    pub sampler: Box<dyn Sampler>,
+}
+
+type BuildFn = fn(&toml::Table, &BuildContext<'_>) -> Result<Built, StageError>;
+
+inventory::collect!(Registration);
+
+impl Registration {
+    /// Describes `S`, as registered by the crate `origin`.
+    pub const fn of<S: Stage>(origin: &'static str) -> Self {
+        Self {
+            name: S::NAME,
+            aliases: S::ALIASES,
+            letter: S::LETTER,
+            kind: S::KIND,
+            origin,
+            label: S::LABEL,
+            schema: || schemars::schema_for!(S),
+            defaults: || to_table(&S::default()),
+            neutral: || S::neutral().map(|s| to_table(&s)),
+            build: |params, cx| build::<S>(params, cx),
+        }
+    }
+
+    /// The name in a printed chain: `top-k`.
+    pub fn label(&self) -> String {
+        self.label.map_or_else(|| self.name.replace('_', "-"), str::to_owned)
+    }
+
+    /// JSON Schema of the parameters, descriptions included.
+    pub fn schema(&self) -> schemars::Schema {
+        (self.schema)()
+    }
+
+    /// What the stage does, in one line.
+    pub fn summary(&self) -> String {
+        crate::param::summary(self.schema().as_value())
+    }
+
+    /// What the stage does, in full.
+    pub fn description(&self) -> String {
+        crate::param::description(self.schema().as_value())
+    }
+
+    /// The parameters, in the order in which the stage declares them.
+    pub fn params(&self) -> Vec<Param> {
+        crate::param::params(&self.schema(), &self.defaults())
+    }
+
+    /// The parameters that hold where a chain gives none.
+    pub fn defaults(&self) -> toml::Table {
+        (self.defaults)()
+    }
+
+    /// Parameters that make the stage do nothing, if there are such.
+    pub fn neutral(&self) -> Option<toml::Table> {
+        (self.neutral)()
+    }
+
+    /// Makes the sampler from parameters as written in a chain file.
+    ///
+    /// # Errors
+    ///
+    /// If a parameter is unknown, of the wrong type or out of range.
+    pub fn build(&self, params: &toml::Table, cx: &BuildContext<'_>) -> Result<Built, StageError> {
+        (self.build)(params, cx)
+    }
+}
+
+fn build<S: Stage>(params: &toml::Table, cx: &BuildContext<'_>) -> Result<Built, StageError> {
+    let known = to_table(&S::default());
+    for (param, value) in params {
+        if !known.contains_key(param) {
+            return Err(StageError::UnknownParam {
+                param: param.clone(),
+                nearest: nearest(param, known.keys().map(String::as_str)).map(str::to_owned),
+                known: known.keys().cloned().collect(),
+            });
+        }
+        // One by one, since serde's messages do not say which field is wrong.
+        let alone = toml::Table::from_iter([(param.clone(), value.clone())]);
+        if let Err(source) = alone.try_into::<S>() {
+            return Err(StageError::Type {
+                param: param.clone(),
+                value: value.to_string(),
+                source,
+            });
+        }
+    }
+    let stage: S = params.clone().try_into().map_err(|source| StageError::Type {
+        param: "parameters".to_owned(),
+        value: params.to_string(),
+        source,
+    })?;
+    let params = to_table(&stage);
+    let neutral = stage.is_neutral();
+    Ok(Built { params, neutral, sampler: stage.build(cx)? })
+}
+
+fn to_table<S: Stage>(stage: &S) -> toml::Table {
+    toml::Table::try_from(stage).expect("a stage's parameters are a table")
+}
+
+/// The stages that a chain can name.
+///
+/// Names are looked up without regard to case, `-` and `_`.
+///
+/// [`linked`](Self::linked) collects what the linked crates have registered.
+/// A crate that no code names is not linked: write `use its_name as _;` in the
+/// root of the program (or of the test).
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    stages: BTreeMap<&'static str, Registration>,
+    names: BTreeMap<String, &'static str>,
+}
+
+impl Registry {
+    /// All stages of all crates linked into this program.
+    ///
+    /// # Errors
+    ///
+    /// If two of them claim the same name.
+    pub fn linked() -> Result<Self, ChainError> {
+        let mut registry = Self::default();
+        // In an order of our own: inventory's is the linker's.
+        let mut all: Vec<_> = inventory::iter::<Registration>.into_iter().collect();
+        all.sort_by_key(|r| (r.name, r.origin));
+        for registration in all {
+            registry.insert(*registration)?;
+        }
+        Ok(registry)
+    }
+
+    /// Adds a stage by hand: in tests, and where nothing runs before `main`.
+    ///
+    /// # Errors
+    ///
+    /// If its name is taken.
+    pub fn with<S: Stage>(mut self) -> Result<Self, ChainError> {
+        self.insert(Registration::of::<S>("this program"))?;
+        Ok(self)
+    }
+
+    fn insert(&mut self, new: Registration) -> Result<(), ChainError> {
+        for &name in [new.name].iter().chain(new.aliases) {
+            if let Some(old) = self.get(name) {
+                return Err(ChainError::Duplicate { name, first: old.origin, second: new.origin });
+            }
+        }
+        for &name in [new.name].iter().chain(new.aliases) {
+            self.names.insert(key(name), new.name);
+        }
+        self.stages.insert(new.name, new);
+        Ok(())
+    }
+
+    /// Finds a stage by name or alias.
+    pub fn get(&self, name: &str) -> Option<&Registration> {
+        self.stages.get(self.names.get(&key(name))?)
+    }
+
+    /// Finds a stage by its letter in llama.cpp's `--sampling-seq`.
+    pub fn by_letter(&self, letter: char) -> Option<&Registration> {
+        self.iter().find(|stage| stage.letter == Some(letter))
+    }
+
+    /// All stages, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Registration> {
+        self.stages.values()
+    }
+
+    /// Finds a stage that a chain names.
+    pub(crate) fn require(&self, name: &str, at: Place) -> Result<&Registration, ChainError> {
+        self.get(name).ok_or_else(|| ChainError::UnknownStage {
+            at,
+            name: name.to_owned(),
+            nearest: self.nearest(name).map(str::to_owned),
+            known: self.stages.keys().map(|&name| name.to_owned()).collect(),
+        })
+    }
+
+    /// The stage whose name or alias looks most like `name`.
+    fn nearest(&self, name: &str) -> Option<&'static str> {
+        let all = self.names.values().chain(self.iter().flat_map(|stage| stage.aliases));
+        self.get(nearest(name, all.copied())?).map(|stage| stage.name)
+    }
+}
+
+/// How names are compared: without case, `-` and `_`.
+pub(crate) fn key(name: &str) -> String {
+    name.chars().filter(|c| !"-_".contains(*c)).flat_map(char::to_lowercase).collect()
+}
+
+/// The one of `known` that looks most like `name`, if any looks like it at all.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let name = key(name);
+    known
+        .map(|k| (strsim::damerau_levenshtein(&name, &key(k)), k))
+        .min()
+        .filter(|(distance, k)| *distance <= 1 + k.len().min(name.len()) / 4)
+        .map(|(_, k)| k)
+}
+
+/// Registers a [`Stage`] in every program that links the calling crate.
+///
+/// ```
+/// use logitchain_core::*;
+///
+/// /// Take the most likely token.
+/// #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// struct First {}
+///
+/// register_stage!(First);
+///
+/// impl Stage for First {
+///     const NAME: &'static str = "first";
+///     const KIND: Kind = Kind::Select;
+///
+///     fn build(self, _: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
+///         Ok(Box::new(self))
+///     }
+/// }
+///
+/// impl Sampler for First {
+///     fn apply(&mut self, candidates: &mut Candidates<'_>) {
+///         candidates.choose(candidates.best().id);
+///     }
+/// }
+///
+/// assert!(Registry::linked()?.get("first").is_some());
+/// # Ok::<(), ChainError>(())
+/// ```
+#[macro_export]
+macro_rules! register_stage {
+    ($stage:ty) => {
+        $crate::__private::inventory::submit! {
+            $crate::Registration::of::<$stage>(env!("CARGO_PKG_NAME"))
+        }
+    };
+}

@@ -1,0 +1,56 @@
+use std::fmt::Debug;
+
+use crate::{Candidates, TokenId};
+
+/// A stage at run time: edits the candidates, once per generated token.
+///
+/// Everything that can fail has failed when the stage was built, so `apply`
+/// returns nothing.
+///
+/// # For implementors
+///
+/// * Two samplers built from the same parameters and seed must behave
+///   identically, on every machine.
+/// * A sampler that draws does so once per `apply`, whatever the data, so that
+///   what other stages drop cannot shift its stream.
+/// * Never assume an order of the candidates: ask for it.
+pub trait Sampler: Debug + Send + CloneSampler {
+    /// Edits the candidates for the next token.
+    fn apply(&mut self, candidates: &mut Candidates<'_>);
+
+    /// Learns that `token` was appended to the text.
+    ///
+    /// Called for every prompt token too, so that penalties see the prompt.
+    fn accept(&mut self, token: TokenId) {
+        let _ = token;
+    }
+
+    /// Returns to the state right after construction, random stream included.
+    fn reset(&mut self) {}
+}
+
+/// Makes `Box<dyn Sampler>` cloneable; implemented for every `Sampler + Clone`.
+pub trait CloneSampler {
+    /// Clones the sampler, its state included, into a box.
+    fn clone_box(&self) -> Box<dyn Sampler>;
+}
+
+impl<T: Sampler + Clone + 'static> CloneSampler for T {
+    fn clone_box(&self) -> Box<dyn Sampler> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Sampler> {
+    fn clone(&self) -> Self {
+        (**self).clone_box()
+    }
+}
+
+// The trait must stay usable as `Box<dyn Sampler>`, and chains must be movable
+// to another thread and cloneable for parallel sequences.
+const _: () = {
+    const fn assert_traits<T: Send + Clone>() {}
+    assert_traits::<Box<dyn Sampler>>();
+    assert_traits::<crate::Chain>();
+};
