@@ -1,0 +1,111 @@
+use crate::{Gguf, GgufError, LoadError};
+
+/// The numbers that describe a network.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    /// How many tokens a text may have.
+    pub(crate) context: usize,
+    /// Length of the vector that stands for a token.
+    pub(crate) width: usize,
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    /// Pairs of keys and values; each serves `heads / kv_heads` heads.
+    pub(crate) kv_heads: usize,
+    /// Length of a query, key or value.
+    pub(crate) head_width: usize,
+    pub(crate) hidden: usize,
+    pub(crate) epsilon: f32,
+    /// Pairs of a query's or key's elements that turn with the position.
+    pub(crate) rope_pairs: usize,
+    pub(crate) rope_base: f32,
+}
+
+impl Config {
+    pub(super) fn read(gguf: &Gguf) -> Result<Self, LoadError> {
+        refuse_what_is_missing_here(gguf)?;
+
+        let context = positive(gguf, "llama.context_length")?;
+        let width = positive(gguf, "llama.embedding_length")?;
+        let heads = positive(gguf, "llama.attention.head_count")?;
+        let kv_heads = optional(gguf, "llama.attention.head_count_kv")?.unwrap_or(heads);
+        if !heads.is_multiple_of(kv_heads) {
+            let expected = format!("a divisor of the {heads} heads");
+            return Err(wrong("llama.attention.head_count_kv", kv_heads, expected));
+        }
+
+        let head_width = match optional(gguf, "llama.attention.key_length")? {
+            Some(length) => length,
+            None if width.is_multiple_of(heads) => width / heads,
+            None => {
+                let expected = format!("a divisor of llama.embedding_length {width}");
+                return Err(wrong("llama.attention.head_count", heads, expected));
+            }
+        };
+        if let Some(length) = optional(gguf, "llama.attention.value_length")?
+            && length != head_width
+        {
+            let expected = format!("{head_width}, the length of keys");
+            return Err(wrong("llama.attention.value_length", length, expected));
+        }
+
+        let rope = optional(gguf, "llama.rope.dimension_count")?.unwrap_or(head_width);
+        if rope > head_width || !rope.is_multiple_of(2) {
+            let expected = format!("even and at most {head_width}, the length of keys");
+            return Err(wrong("llama.rope.dimension_count", rope, expected));
+        }
+        Ok(Self {
+            context: context as usize,
+            width: width as usize,
+            layers: positive(gguf, "llama.block_count")? as usize,
+            heads: heads as usize,
+            kv_heads: kv_heads as usize,
+            head_width: head_width as usize,
+            hidden: positive(gguf, "llama.feed_forward_length")? as usize,
+            epsilon: gguf.require("llama.attention.layer_norm_rms_epsilon", Gguf::f32)?,
+            rope_pairs: rope as usize / 2,
+            rope_base: gguf.f32("llama.rope.freq_base")?.unwrap_or(10_000.0),
+        })
+    }
+}
+
+/// Variants of the architecture that would load and then write nonsense.
+fn refuse_what_is_missing_here(gguf: &Gguf) -> Result<(), LoadError> {
+    let scaling = gguf.string("llama.rope.scaling.type")?;
+    if let Some(kind) = scaling.filter(|&kind| kind != "none") {
+        let evidence = format!("llama.rope.scaling.type is {kind:?}");
+        return Err(LoadError::Feature { feature: "scaling of rotary positions", evidence });
+    }
+    // The key's older name, which needs no type beside it.
+    if let Some(scale) = gguf.f32("llama.rope.scale_linear")?
+        && scale.to_bits() != 1.0_f32.to_bits()
+    {
+        let evidence = format!("llama.rope.scale_linear is {scale}");
+        return Err(LoadError::Feature { feature: "scaling of rotary positions", evidence });
+    }
+    for name in ["rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"] {
+        if gguf.tensor(name).is_some() {
+            let evidence = format!("the file has the tensor '{name}'");
+            return Err(LoadError::Feature { feature: "scaling of rotary positions", evidence });
+        }
+    }
+    if let Some(count) = gguf.u32("llama.expert_count")?.filter(|&count| count > 0) {
+        let evidence = format!("llama.expert_count is {count}");
+        return Err(LoadError::Feature { feature: "a mixture of experts", evidence });
+    }
+    Ok(())
+}
+
+fn optional(gguf: &Gguf, key: &str) -> Result<Option<u32>, LoadError> {
+    match gguf.u32(key)? {
+        Some(0) => Err(wrong(key, 0, "positive".to_owned())),
+        number => Ok(number),
+    }
+}
+
+fn positive(gguf: &Gguf, key: &str) -> Result<u32, LoadError> {
+    optional(gguf, key)?.ok_or_else(|| GgufError::MissingKey { key: key.to_owned() }.into())
+}
+
+fn wrong(key: &str, found: u32, expected: String) -> LoadError {
+    LoadError::Value { key: key.to_owned(), found, expected }
+}

@@ -1,0 +1,147 @@
+//! The functions between the matrix products.
+//!
+//! Nothing here calls the system's mathematical library: results are the same
+//! on every machine.
+
+use crate::weights::{Simd, dot};
+
+/// Scales `x` to a mean square of 1, then each element by its weight.
+pub(crate) fn rms_norm(simd: Simd, x: &[f32], weights: &[f32], epsilon: f32, out: &mut [f32]) {
+    let mean = dot(simd, x, x) / x.len() as f32;
+    let scale = 1.0 / (mean + epsilon).sqrt();
+    for ((out, x), weight) in out.iter_mut().zip(x).zip(weights) {
+        *out = x * scale * weight;
+    }
+}
+
+/// Turns scores into probabilities.
+pub(crate) fn softmax(scores: &mut [f32]) {
+    let largest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    for score in &mut *scores {
+        *score = exp(*score - largest);
+    }
+    // Eight sums side by side: a single one would wait for each addition.
+    let mut sums = [0.0; 8];
+    let (chunks, rest) = scores.as_chunks::<8>();
+    for chunk in chunks {
+        for (sum, x) in sums.iter_mut().zip(chunk) {
+            *sum += x;
+        }
+    }
+    for (sum, x) in sums.iter_mut().zip(rest) {
+        *sum += x;
+    }
+    let scale = 1.0 / sums.iter().sum::<f32>();
+    for score in scores {
+        *score *= scale;
+    }
+}
+
+/// `gate * sigmoid(gate) * up`, into `gate`.
+pub(crate) fn swiglu(gate: &mut [f32], up: &[f32]) {
+    for (gate, up) in gate.iter_mut().zip(up) {
+        *gate = *gate / (1.0 + exp(-*gate)) * up;
+    }
+}
+
+/// e^x for x from -87 to 88, beyond which it stays as it is there. NaN is NaN.
+///
+/// Without branches or calls, so that the compiler computes several at once.
+#[inline]
+fn exp(x: f32) -> f32 {
+    // x = n * ln 2 + r with a whole n: e^x = 2^n * e^r, |r| < 0.35.
+    // Adding 1.5 * 2^23 rounds, and leaves n in the lowest bits.
+    const SHIFT: f32 = 12_582_912.0;
+    // ln 2 in two parts, the upper with so few bits that n times it is exact.
+    const LN_2_HIGH: f32 = 0.693_359_4;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    let x = x.clamp(-87.0, 88.0);
+    let shifted = x * std::f32::consts::LOG2_E + SHIFT;
+    let n = shifted - SHIFT;
+    let r = x - n * LN_2_HIGH - n * LN_2_LOW;
+    // The series of e^r; the first term left out is below 6e-9.
+    let mut sum = 1.0 / 5040.0;
+    for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+        sum = sum * r + coefficient;
+    }
+    let exponent = (shifted.to_bits() as i32).wrapping_sub(SHIFT.to_bits() as i32);
+    let power = f32::from_bits((exponent.wrapping_add(127) as u32) << 23);
+    sum * power
+}
+
+/// Cosine and sine of each pair's angle, for one position.
+#[derive(Debug, Default)]
+pub(crate) struct Rotation(Vec<(f32, f32)>);
+
+impl Rotation {
+    /// The angles of a position: pair `i` of `pairs` turns by
+    /// `position / base^(i / pairs)`.
+    pub(crate) fn new(position: usize, pairs: usize, base: f32) -> Self {
+        let angle = |pair| {
+            let exponent = pair as f64 / pairs as f64;
+            let angle = position as f64 / libm::pow(f64::from(base), exponent);
+            (libm::cos(angle) as f32, libm::sin(angle) as f32)
+        };
+        Self((0..pairs).map(angle).collect())
+    }
+
+    /// Turns neighbouring elements; what is beyond the pairs stays.
+    pub(crate) fn apply(&self, head: &mut [f32]) {
+        let (pairs, _) = head.as_chunks_mut::<2>();
+        for ([a, b], (cos, sin)) in pairs.iter_mut().zip(&self.0) {
+            (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exp_is_close_to_the_systems_own_in_double_precision() {
+        for i in -87_000..=88_000 {
+            let x = i as f32 / 1000.0;
+            let expected = f64::from(x).exp();
+            let error = (f64::from(exp(x)) - expected).abs() / expected;
+            assert!(error < 2e-7, "e^{x} is {expected}, not {}", exp(x));
+        }
+        assert!(exp(f32::NAN).is_nan());
+        assert!(exp(f32::NEG_INFINITY) < 1e-37);
+        assert!(exp(f32::INFINITY).is_finite());
+    }
+
+    #[test]
+    fn softmax_of_logarithms_is_their_share() {
+        // By hand: 1, 2 and 5 of 8.
+        let mut scores = [1.0_f32.ln(), 2.0_f32.ln(), 5.0_f32.ln()];
+        softmax(&mut scores);
+        for (found, expected) in scores.iter().zip([0.125, 0.25, 0.625]) {
+            assert!((found - expected).abs() < 1e-6, "{scores:?}");
+        }
+    }
+
+    #[test]
+    fn rms_norm_makes_the_mean_square_one() {
+        // By hand: the mean square of 3 and 4 is 12.5.
+        let mut out = [0.0; 2];
+        rms_norm(Simd::detect(), &[3.0, 4.0], &[1.0, 10.0], 0.0, &mut out);
+        let scale = 12.5_f32.sqrt();
+        for (found, expected) in out.iter().zip([3.0 / scale, 40.0 / scale]) {
+            assert!((found - expected).abs() < 1e-6, "{out:?}");
+        }
+    }
+
+    #[test]
+    fn a_quarter_turn_swaps_a_pair() {
+        // By hand: 1 radian times position 1 for the first pair, and for the
+        // second, with base (2/pi)^2, a quarter turn.
+        let base = (2.0 / std::f32::consts::PI).powi(2);
+        let mut head = [1.0, 0.0, 1.0, 2.0, 7.0];
+        Rotation::new(1, 2, base).apply(&mut head);
+        let expected = [1.0_f32.cos(), 1.0_f32.sin(), -2.0, 1.0, 7.0];
+        for (found, expected) in head.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-6, "{head:?}");
+        }
+    }
+}

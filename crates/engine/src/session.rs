@@ -1,0 +1,196 @@
+use std::{num::NonZero, path::Path, sync::Arc, thread::available_parallelism};
+
+use logitchain_core::{TokenId, Vocab};
+
+use crate::{
+    EMBEDDED_GGUF, EngineError, Gguf, GgufTokenizer, LoadError, Model, Tokenizer,
+    llama::{Llama, Scratch, State},
+    threads::Threads,
+};
+
+/// How many tokens of a prompt are computed at a time: each weight is read
+/// once for all of them.
+const CHUNK: usize = 64;
+
+/// How to load a model.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LoadOptions {
+    /// How many threads compute; `None` for as many as the machine has. All
+    /// sessions of the model share them. With 1, the caller's own thread
+    /// computes. The number never shows in a result.
+    pub threads: Option<NonZero<usize>>,
+}
+
+/// A model from a GGUF file. A clone shares everything.
+///
+/// The weights stay in the file, which is mapped into memory and must not be
+/// changed meanwhile.
+///
+/// ```
+/// use logitchain_engine::{GgufModel, Model, Special, Tokenizer};
+///
+/// let model = GgufModel::embedded();
+/// let mut session = model.session();
+/// let mut tokens = vec![model.tokenizer().beginning_of_text().expect("this model has one")];
+/// tokens.extend(model.tokenizer().encode("In the beginning", Special::Plain));
+/// let logits = session.forward(&tokens)?;
+/// assert_eq!(logits.len(), 2048);
+/// # Ok::<(), logitchain_engine::EngineError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct GgufModel {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    network: Llama,
+    tokenizer: GgufTokenizer,
+    threads: Threads,
+}
+
+impl GgufModel {
+    /// Loads the model of a GGUF file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is broken, or holds a model that the engine
+    /// cannot run.
+    pub fn load(path: &Path, options: &LoadOptions) -> Result<Self, EngineError> {
+        Self::from_gguf(&Gguf::open(path)?, options)
+    }
+
+    /// Loads the model of a file that is already open.
+    ///
+    /// # Errors
+    ///
+    /// If it holds a model that the engine cannot run, or threads cannot be
+    /// started.
+    pub fn from_gguf(gguf: &Gguf, options: &LoadOptions) -> Result<Self, EngineError> {
+        let architecture = gguf.require("general.architecture", Gguf::string)?;
+        if architecture != Llama::NAME {
+            return Err(LoadError::Architecture {
+                found: architecture.to_owned(),
+                known: Llama::NAME,
+            }
+            .into());
+        }
+        let network = Llama::load(gguf)?;
+        let tokenizer = GgufTokenizer::from_gguf(gguf)?;
+        if tokenizer.size() != network.vocabulary() {
+            let (tokens, scores) = (tokenizer.size(), network.vocabulary());
+            return Err(LoadError::Vocabulary { tokens, scores }.into());
+        }
+        let threads = match options.threads {
+            Some(count) => count.get(),
+            None => available_parallelism().map_or(1, NonZero::get),
+        };
+        let threads = Threads::new(threads)?;
+        Ok(Self { shared: Arc::new(Shared { network, tokenizer, threads }) })
+    }
+
+    /// The small model that is part of the program, computed by the caller's
+    /// own thread: it is too small to be faster on more.
+    #[allow(clippy::missing_panics_doc, reason = "never: the file is always the same")]
+    pub fn embedded() -> Self {
+        let options = LoadOptions { threads: Some(NonZero::<usize>::MIN) };
+        Gguf::from_static(EMBEDDED_GGUF)
+            .map_err(EngineError::from)
+            .and_then(|gguf| Self::from_gguf(&gguf, &options))
+            .expect("the embedded model is sound: a test loads it")
+    }
+
+    /// The model's tokens.
+    pub fn tokenizer(&self) -> &dyn Tokenizer {
+        &self.shared.tokenizer
+    }
+
+    /// Begins a text.
+    pub fn session(&self) -> Session {
+        Session {
+            state: State::new(self.shared.network.config()),
+            shared: Arc::clone(&self.shared),
+            scratch: Scratch::default(),
+            logits: Vec::new(),
+        }
+    }
+}
+
+/// A text that a [`GgufModel`] continues.
+///
+/// It remembers a key and a value for each token, head and layer, as `f32`;
+/// the memory grows with the text. A clone continues on its own from where the
+/// text is.
+///
+/// A prompt may be given whole or in slices: the logits after the last slice
+/// are the same, bit for bit. Slices of 64 tokens or more take no longer, and
+/// let the caller show how far it got.
+#[derive(Debug)]
+pub struct Session {
+    shared: Arc<Shared>,
+    state: State,
+    scratch: Scratch,
+    logits: Vec<f32>,
+}
+
+impl Clone for Session {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            state: self.state.clone(),
+            scratch: Scratch::default(),
+            logits: Vec::new(),
+        }
+    }
+}
+
+impl Session {
+    fn forward_in_chunks(&mut self, tokens: &[TokenId], chunk: usize) -> Result<(), EngineError> {
+        let Self { shared, state, scratch, logits } = self;
+        let Shared { network, threads, .. } = &**shared;
+        if tokens.is_empty() {
+            return Err(EngineError::NoTokens);
+        }
+        let size = network.vocabulary();
+        if let Some(&token) = tokens.iter().find(|token| token.index() >= size) {
+            return Err(EngineError::UnknownToken { token, size });
+        }
+        let context = network.config().context;
+        let left = context - state.len();
+        if tokens.len() > left {
+            return Err(EngineError::ContextFull { tokens: tokens.len(), left, context });
+        }
+        let work = network.work_per_token() * tokens.len().min(chunk);
+        threads.run(work, || {
+            for chunk in tokens.chunks(chunk) {
+                network.append(chunk, threads, state, scratch);
+            }
+            network.logits(threads, scratch, logits);
+        });
+        Ok(())
+    }
+}
+
+impl Model for Session {
+    fn tokenizer(&self) -> &dyn Tokenizer {
+        &self.shared.tokenizer
+    }
+
+    fn forward(&mut self, tokens: &[TokenId]) -> Result<&mut [f32], EngineError> {
+        self.forward_in_chunks(tokens, CHUNK)?;
+        Ok(&mut self.logits)
+    }
+
+    fn position(&self) -> usize {
+        self.state.len()
+    }
+
+    fn context_length(&self) -> Option<usize> {
+        Some(self.shared.network.config().context)
+    }
+
+    fn rewind(&mut self, position: usize) {
+        self.state.truncate(position);
+    }
+}

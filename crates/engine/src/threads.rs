@@ -1,0 +1,71 @@
+use std::{fmt, sync::Arc};
+
+use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
+
+use crate::EngineError;
+
+/// Handing work to other threads pays from about this many multiplications
+/// on.
+const WORTH_SHARING: usize = 300_000;
+
+/// The threads that compute a model, if more than the caller's own.
+///
+/// How work is divided never shows in a result: no sum crosses threads.
+#[derive(Clone)]
+pub(crate) struct Threads {
+    pool: Option<Arc<ThreadPool>>,
+}
+
+/// Whether some work is to be divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Split {
+    /// Not worth it.
+    Whole,
+    /// Into about so many parts.
+    Parts(usize),
+}
+
+impl Threads {
+    pub(crate) fn new(count: usize) -> Result<Self, EngineError> {
+        if count <= 1 {
+            return Ok(Self { pool: None });
+        }
+        let name = |i| format!("logitchain-{i}");
+        let pool = ThreadPoolBuilder::new().num_threads(count).thread_name(name).build();
+        let pool = pool.map_err(|source| EngineError::Threads { count, source })?;
+        Ok(Self { pool: Some(Arc::new(pool)) })
+    }
+
+    /// Runs a computation of so many multiplications, on the pool if any of it
+    /// may be divided: there, dividing is cheaper than from outside.
+    pub(crate) fn run<R: Send>(&self, work: usize, compute: impl FnOnce() -> R + Send) -> R {
+        match &self.pool {
+            Some(pool) if work >= 10 * WORTH_SHARING => pool.install(compute),
+            _ => compute(),
+        }
+    }
+
+    /// How to divide so many multiplications.
+    pub(crate) fn split(&self, work: usize) -> Split {
+        match &self.pool {
+            // Outside the pool `run` found the whole not worth sharing.
+            Some(pool) if work >= WORTH_SHARING && pool.current_thread_index().is_some() => {
+                // A thread that is held up leaves its last part to others.
+                Split::Parts(2 * pool.current_num_threads())
+            }
+            _ => Split::Whole,
+        }
+    }
+
+    /// Does something with each part, on all threads.
+    pub(crate) fn for_each<T: Send>(&self, parts: Vec<T>, act: impl Fn(T) + Sync + Send) {
+        parts.into_par_iter().for_each(act);
+    }
+}
+
+impl fmt::Debug for Threads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.pool.as_ref().map_or(1, |pool| pool.current_num_threads());
+        f.debug_tuple("Threads").field(&count).finish()
+    }
+}
