@@ -73,7 +73,8 @@ impl File<'_> {
     }
 
     fn not_toml(&self, source: toml::de::Error) -> ChainError {
-        ChainError::Toml { line: source.span().map_or(1, |span| self.line(span.start)), source }
+        let line = source.span().map_or(1, |span| self.line(span.start));
+        ChainError::Toml { line, source: Box::new(source) }
     }
 
     /// The `[[stage]]` tables.

@@ -92,7 +92,7 @@ pub enum StageError {
         /// As written, in TOML.
         value: String,
         /// What the parameter's type says.
-        source: toml::de::Error,
+        source: Box<toml::de::Error>,
     },
     /// A parameter has a value that the stage rejects.
     #[error(transparent)]
@@ -129,7 +129,7 @@ pub enum ChainError {
         /// From 1.
         line: usize,
         /// What the parser says.
-        source: toml::de::Error,
+        source: Box<toml::de::Error>,
     },
     /// A chain file has a key that means nothing.
     #[error("line {line}: no key is called `{key}`{}", Remedy { nearest, known, what: "a chain file has" })]

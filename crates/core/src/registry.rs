@@ -115,14 +115,14 @@ fn build<S: Stage>(params: &toml::Table, cx: &BuildContext<'_>) -> Result<Built,
             return Err(StageError::Type {
                 param: param.clone(),
                 value: value.to_string(),
-                source,
+                source: Box::new(source),
             });
         }
     }
     let stage: S = params.clone().try_into().map_err(|source| StageError::Type {
         param: "parameters".to_owned(),
         value: params.to_string(),
-        source,
+        source: Box::new(source),
     })?;
     let params = to_table(&stage);
     let neutral = stage.is_neutral();

@@ -132,7 +132,7 @@ impl<'a> Candidates<'a> {
             return Err(SampleError::Empty);
         }
         if !blocks::maxima(logits, &mut scratch.maxima) {
-            let bad = logits.iter().zip(0..).find(|(logit, _)| !(**logit < f32::INFINITY));
+            let bad = logits.iter().zip(0..).find(|(logit, _)| !is_logit(**logit));
             if let Some((&value, id)) = bad {
                 return Err(SampleError::NonFinite { token: TokenId(id), value, stage: None });
             }
@@ -231,6 +231,15 @@ impl<'a> Candidates<'a> {
                 other
             }
         }
+    }
+
+    /// All candidates with their probabilities, most likely first. Sorts them
+    /// all.
+    pub fn ranked(&mut self) -> impl Iterator<Item = (Candidate, f64)> + '_ {
+        self.rank_all();
+        let (best, mass, mirror) = (self.best().logit, self.mass(), self.mirror);
+        let probability = move |logit| f64::from(weight(mirror, logit - best)) / mass;
+        self.scratch.list.iter().map(move |c| (*c, probability(c.logit)))
     }
 
     /// How many candidates have at least the probability `p`.
@@ -439,7 +448,7 @@ impl<'a> Candidates<'a> {
         debug_assert!(t > 0.0, "a temperature of {t} would turn the order around");
         if t < 1.0 {
             let best = self.best();
-            if !((best.logit / t) < f32::INFINITY) || !(best.logit / t > f32::NEG_INFINITY) {
+            if !(best.logit / t).is_finite() {
                 // Only the best can matter where the logits leave the range of
                 // f32: all but its equals are infinitely far below.
                 self.retain(|c| c.logit == best.logit);
@@ -458,11 +467,7 @@ impl<'a> Candidates<'a> {
     pub fn rewrite(&mut self, mut f: impl FnMut(Candidate, f64) -> f32) {
         let (best, mass, mirror) = (self.best().logit, self.mass(), self.mirror);
         self.rewrite_in_place(|c| f(c, f64::from(weight(mirror, c.logit - best)) / mass));
-        if let Some(order) = &mut self.order {
-            if *order == Order::Rank {
-                *order = Order::Other;
-            }
-        }
+        self.forget_rank();
     }
 
     /// Replaces the logit of one token, if it is still a candidate.
@@ -625,7 +630,7 @@ impl<'a> Candidates<'a> {
         let mut bad = None;
         // What is no number is masked, so that the stage can go on to its end.
         let mut check = |id, new: f32| {
-            if new < f32::INFINITY {
+            if is_logit(new) {
                 return new;
             }
             bad.get_or_insert((id, new));
@@ -654,7 +659,7 @@ impl<'a> Candidates<'a> {
     }
 
     fn set_dense(&mut self, at: usize, new: f32) {
-        if new < f32::INFINITY {
+        if is_logit(new) {
             self.logits[at] = new;
             blocks::refresh(self.logits, &mut self.scratch.maxima, at);
         } else {
@@ -664,13 +669,18 @@ impl<'a> Candidates<'a> {
 
     fn set_sparse(&mut self, at: usize, new: f32) {
         let c = &mut self.scratch.list[at];
-        if new < f32::INFINITY {
+        if is_logit(new) {
             c.logit = new;
         } else {
             c.logit = f32::NEG_INFINITY;
             let id = c.id;
             self.break_at(id, new);
         }
+        self.forget_rank();
+    }
+
+    /// The list may no longer stand in order of rank.
+    fn forget_rank(&mut self) {
         if self.order == Some(Order::Rank) {
             self.order = Some(Order::Other);
         }
@@ -766,6 +776,11 @@ impl<'a> Candidates<'a> {
         });
         found.unwrap_or(&list[list.len() - 1]).id
     }
+}
+
+/// Whether a number can stand in the logits: not NaN, and not +inf.
+fn is_logit(value: f32) -> bool {
+    value < f32::INFINITY
 }
 
 /// `exp(x)`, where chains that draw as llama.cpp does also round as it does.

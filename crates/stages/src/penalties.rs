@@ -1,0 +1,154 @@
+use std::collections::{HashMap, VecDeque};
+
+use logitchain_core::{
+    BuildContext, Candidates, Kind, ParamError, Sampler, Stage, TokenId, register_stage,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Window;
+
+/// Make tokens that occurred lately less likely.
+///
+/// For every distinct token in the window: a logit above 0 is divided by
+/// `repeat` and any other multiplied by it, once, however often the token
+/// occurred (Keskar et al., 2019); then `frequency` times its count and, once,
+/// `presence` are subtracted. The window slides over the whole text: it starts
+/// with the prompt's last tokens, those of a chat template included.
+///
+/// The rule depends on where the model's logits have their zero: adding a
+/// constant to all of them changes the result. A `repeat` between 0 and 1 and
+/// negative `frequency` or `presence` encourage repetition.
+///
+/// Place it before stages that drop tokens: it cannot bring a token back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Penalties {
+    /// How many of the last tokens count, or "all"; 0 is off.
+    #[schemars(extend("flags" = ["repeat-last-n"]))]
+    pub last_n: Window,
+    /// Divides the logits of repeated tokens; above 0, and 1 is off.
+    #[schemars(extend("flags" = ["repeat-penalty"]))]
+    pub repeat: f64,
+    /// Subtracted once for every occurrence; 0 is off.
+    #[schemars(extend("flags" = ["frequency-penalty"]))]
+    pub frequency: f64,
+    /// Subtracted once if the token occurred at all; 0 is off.
+    #[schemars(extend("flags" = ["presence-penalty"]))]
+    pub presence: f64,
+    /// Which comes first: `repeat_first` as in llama.cpp and vLLM, or
+    /// `subtract_first` as in mistral.rs and MLC.
+    pub order: PenaltyOrder,
+}
+
+/// Which of the two kinds of penalty is applied first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum PenaltyOrder {
+    /// Divide or multiply, then subtract.
+    #[default]
+    RepeatFirst,
+    /// Subtract, then divide or multiply.
+    SubtractFirst,
+}
+
+register_stage!(Penalties);
+
+impl Default for Penalties {
+    fn default() -> Self {
+        Self {
+            last_n: Window::Last(64),
+            repeat: 1.0,
+            frequency: 0.0,
+            presence: 0.0,
+            order: PenaltyOrder::RepeatFirst,
+        }
+    }
+}
+
+impl Stage for Penalties {
+    const NAME: &'static str = "penalties";
+    const KIND: Kind = Kind::Penalty;
+    const LETTER: Option<char> = Some('e');
+
+    fn neutral() -> Option<Self> {
+        Some(Self::default())
+    }
+
+    fn is_neutral(&self) -> bool {
+        let penalties = [self.repeat - 1.0, self.frequency, self.presence];
+        self.last_n.is_empty() || penalties == [0.0; 3]
+    }
+
+    fn build(self, _: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
+        ParamError::check_positive("repeat", self.repeat)?;
+        if !(1.0 / self.repeat as f32).is_finite() {
+            let problem = format!("is too close to 0: dividing by {} overflows", self.repeat);
+            return Err(ParamError::new("repeat", problem));
+        }
+        ParamError::check_finite("frequency", self.frequency)?;
+        ParamError::check_finite("presence", self.presence)?;
+        Ok(Box::new(Running {
+            repeat: self.repeat as f32,
+            frequency: self.frequency as f32,
+            presence: self.presence as f32,
+            order: self.order,
+            last_n: self.last_n,
+            recent: VecDeque::new(),
+            counts: HashMap::new(),
+        }))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Running {
+    repeat: f32,
+    frequency: f32,
+    presence: f32,
+    order: PenaltyOrder,
+    last_n: Window,
+    /// The tokens in the window, oldest first; empty where none ever leaves it.
+    recent: VecDeque<TokenId>,
+    /// How often each token is in the window.
+    counts: HashMap<TokenId, u32>,
+}
+
+impl Sampler for Running {
+    fn apply(&mut self, candidates: &mut Candidates<'_>) {
+        let repeat = |logit: f32| {
+            if logit <= 0.0 { logit * self.repeat } else { logit / self.repeat }
+        };
+        let subtract =
+            |logit: f32, count: u32| logit - (count as f32 * self.frequency + self.presence);
+        candidates.adjust(&self.counts, |logit, &count| match self.order {
+            PenaltyOrder::RepeatFirst => subtract(repeat(logit), count),
+            PenaltyOrder::SubtractFirst => repeat(subtract(logit, count)),
+        });
+    }
+
+    fn accept(&mut self, token: TokenId) {
+        if self.last_n.is_empty() {
+            return;
+        }
+        if self.last_n.is_full(self.recent.len())
+            && let Some(oldest) = self.recent.pop_front()
+            && let Some(count) = self.counts.get_mut(&oldest)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&oldest);
+            }
+        }
+        if self.last_n != Window::All {
+            self.recent.push_back(token);
+        }
+        let count = self.counts.entry(token).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    fn reset(&mut self) {
+        self.recent.clear();
+        self.counts.clear();
+    }
+}

@@ -1,0 +1,103 @@
+use logitchain_core::{BuildContext, Candidates, Kind, ParamError, Sampler, Stage, register_stage};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Sharpen or flatten the distribution.
+///
+/// Logits are divided by `t`. At 0 or below, only the most likely token is
+/// left: greedy, after whatever the stages before it did.
+///
+/// With a `range` the temperature follows the entropy between `t - range` and
+/// `t + range`: low where the model is sure, high where it is not. It is
+/// `low + (high - low) * (H / H_max)^exponent`, where `H_max` is the entropy of
+/// as many equally likely candidates (dynamic temperature, kalomaze, 2023). A
+/// lone candidate is left as it is.
+///
+/// llama.cpp counts masked tokens into `H_max`; here they are no candidates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Temperature {
+    /// Logits are divided by this; 1 is off, 0 or less is greedy.
+    #[schemars(extend("flags" = ["temp", "temperature"]))]
+    pub t: f64,
+    /// How far the temperature may follow the entropy, up and down; 0 is off.
+    #[schemars(range(min = 0.0), extend("flags" = ["dynatemp-range"]))]
+    pub range: f64,
+    /// How the temperature follows the entropy; 1 is in proportion.
+    #[schemars(extend("flags" = ["dynatemp-exp"]))]
+    pub exponent: f64,
+}
+
+register_stage!(Temperature);
+
+impl Default for Temperature {
+    fn default() -> Self {
+        Self { t: 0.8, range: 0.0, exponent: 1.0 }
+    }
+}
+
+impl Stage for Temperature {
+    const NAME: &'static str = "temperature";
+    const KIND: Kind = Kind::Rescale;
+    const ALIASES: &'static [&'static str] = &["temp"];
+    const LABEL: Option<&'static str> = Some("temp-ext");
+    const LETTER: Option<char> = Some('t');
+
+    fn neutral() -> Option<Self> {
+        Some(Self { t: 1.0, ..Self::default() })
+    }
+
+    fn is_neutral(&self) -> bool {
+        self.t == 1.0 && self.range == 0.0
+    }
+
+    fn build(self, _: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
+        ParamError::check_finite("t", self.t)?;
+        ParamError::check_finite("exponent", self.exponent)?;
+        ParamError::check_finite("range", self.range)?;
+        if self.range < 0.0 {
+            let problem = format!("must be at least 0, got {}", self.range);
+            return Err(ParamError::new("range", problem));
+        }
+        Ok(Box::new(Running {
+            t: self.t as f32,
+            range: self.range as f32,
+            exponent: self.exponent as f32,
+        }))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Running {
+    t: f32,
+    range: f32,
+    exponent: f32,
+}
+
+impl Running {
+    /// The temperature for these candidates; `None` if they are to stay.
+    fn temperature(&self, candidates: &mut Candidates<'_>) -> Option<f32> {
+        if self.range <= 0.0 {
+            return Some(self.t);
+        }
+        let count = candidates.len();
+        if count < 2 {
+            return None;
+        }
+        let (low, high) = ((self.t - self.range).max(0.0), self.t + self.range);
+        let share = candidates.entropy() / libm::log(count as f64);
+        let t = low + (high - low) * libm::pow(share, f64::from(self.exponent)) as f32;
+        // A negative exponent of no entropy at all is an infinite temperature.
+        Some(t.min(f32::MAX))
+    }
+}
+
+impl Sampler for Running {
+    fn apply(&mut self, candidates: &mut Candidates<'_>) {
+        match self.temperature(candidates) {
+            None => {}
+            Some(t) if t > 0.0 => candidates.temper(t),
+            Some(_) => candidates.keep_top(1),
+        }
+    }
+}
