@@ -34,7 +34,7 @@ pub enum LoadError {
         /// The number's key.
         key: String,
         /// The number.
-        found: u32,
+        found: String,
         /// What would be right.
         expected: String,
     },

@@ -7,9 +7,10 @@ pub(crate) struct TestFile {
     /// Number of tensors and of metadata values, if not the true ones.
     pub(crate) claimed: [Option<u64>; 2],
     pub(crate) alignment: usize,
-    values: Vec<Vec<u8>>,
-    tensors: Vec<Vec<u8>>,
-    data: Vec<u8>,
+    /// With names, so that they can be taken out again.
+    pub(crate) values: Vec<(String, Vec<u8>)>,
+    pub(crate) tensors: Vec<(String, Vec<u8>)>,
+    pub(crate) data: Vec<u8>,
 }
 
 impl TestFile {
@@ -30,7 +31,7 @@ impl TestFile {
         let mut entry = text(key);
         entry.extend(kind.to_le_bytes());
         entry.extend(value);
-        self.values.push(entry);
+        self.values.push((key.to_owned(), entry));
         self
     }
 
@@ -66,7 +67,7 @@ impl TestFile {
         entry.extend(shape.iter().flat_map(|n| n.to_le_bytes()));
         entry.extend(kind.to_le_bytes());
         entry.extend(offset.to_le_bytes());
-        self.tensors.push(entry);
+        self.tensors.push((name.to_owned(), entry));
         self
     }
 
@@ -84,6 +85,13 @@ impl TestFile {
         self.tensor(name, shape, 0, &data)
     }
 
+    /// Takes out the values and tensors of this name.
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.values.retain(|(key, _)| key != name);
+        self.tensors.retain(|(key, _)| key != name);
+        self
+    }
+
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let counts = [self.tensors.len() as u64, self.values.len() as u64];
         let mut out = self.magic.to_vec();
@@ -91,8 +99,9 @@ impl TestFile {
         for (claimed, count) in self.claimed.iter().zip(counts) {
             out.extend(claimed.unwrap_or(count).to_le_bytes());
         }
-        out.extend(self.values.concat());
-        out.extend(self.tensors.concat());
+        for (_, entry) in self.values.iter().chain(&self.tensors) {
+            out.extend(entry);
+        }
         out.resize(out.len().next_multiple_of(self.alignment), 0);
         out.extend(&self.data);
         out

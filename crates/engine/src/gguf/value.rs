@@ -178,7 +178,11 @@ pub(super) fn read_entry<'a>(
     let kind = read_kind(cursor, key)?;
     if kind != Kind::Array {
         let at = cursor.position();
-        skip(cursor, key, kind, 1)?;
+        if kind == Kind::String {
+            cursor.string(format_args!("the metadata value {}", Quoted(key)))?;
+        } else {
+            skip(cursor, key, kind, 1)?;
+        }
         return Ok((key, Value { kind, count: None, at }));
     }
     let kind = read_kind(cursor, key)?;

@@ -1,3 +1,5 @@
+use std::fmt::Display;
+
 use crate::{Gguf, GgufError, LoadError};
 
 /// The numbers that describe a network.
@@ -53,6 +55,15 @@ impl Config {
             let expected = format!("even and at most {head_width}, the length of keys");
             return Err(wrong("llama.rope.dimension_count", rope, expected));
         }
+        let epsilon = gguf.require("llama.attention.layer_norm_rms_epsilon", Gguf::f32)?;
+        if !(0.0..1.0).contains(&epsilon) {
+            let expected = "from 0 to below 1";
+            return Err(wrong("llama.attention.layer_norm_rms_epsilon", epsilon, expected));
+        }
+        let rope_base = gguf.f32("llama.rope.freq_base")?.unwrap_or(10_000.0);
+        if !(1.0..f32::INFINITY).contains(&rope_base) {
+            return Err(wrong("llama.rope.freq_base", rope_base, "finite and at least 1"));
+        }
         Ok(Self {
             context: context as usize,
             width: width as usize,
@@ -61,9 +72,9 @@ impl Config {
             kv_heads: kv_heads as usize,
             head_width: head_width as usize,
             hidden: positive(gguf, "llama.feed_forward_length")? as usize,
-            epsilon: gguf.require("llama.attention.layer_norm_rms_epsilon", Gguf::f32)?,
+            epsilon,
             rope_pairs: rope as usize / 2,
-            rope_base: gguf.f32("llama.rope.freq_base")?.unwrap_or(10_000.0),
+            rope_base,
         })
     }
 }
@@ -97,7 +108,7 @@ fn refuse_what_is_missing_here(gguf: &Gguf) -> Result<(), LoadError> {
 
 fn optional(gguf: &Gguf, key: &str) -> Result<Option<u32>, LoadError> {
     match gguf.u32(key)? {
-        Some(0) => Err(wrong(key, 0, "positive".to_owned())),
+        Some(0) => Err(wrong(key, 0, "positive")),
         number => Ok(number),
     }
 }
@@ -106,6 +117,7 @@ fn positive(gguf: &Gguf, key: &str) -> Result<u32, LoadError> {
     optional(gguf, key)?.ok_or_else(|| GgufError::MissingKey { key: key.to_owned() }.into())
 }
 
-fn wrong(key: &str, found: u32, expected: String) -> LoadError {
-    LoadError::Value { key: key.to_owned(), found, expected }
+fn wrong(key: &str, found: impl Display, expected: impl Into<String>) -> LoadError {
+    let found = format!("{found}");
+    LoadError::Value { key: key.to_owned(), found, expected: expected.into() }
 }

@@ -46,9 +46,9 @@ impl Llama {
     pub(crate) fn load(gguf: &Gguf) -> Result<Self, LoadError> {
         let config = Config::read(gguf)?;
         let Config { width, hidden, .. } = config;
-        // Products in u64 cannot overflow: each factor is below 2^32.
-        let queries = config.heads * config.head_width;
-        let keys = config.kv_heads * config.head_width;
+        // No tensor has as many rows as a product that overflows.
+        let queries = config.heads.saturating_mul(config.head_width);
+        let keys = config.kv_heads.saturating_mul(config.head_width);
 
         let mut tensors = Tensors { gguf, used: BTreeSet::new() };
         let vocabulary = tensors.rows("token_embd.weight")?;

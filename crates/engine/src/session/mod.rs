@@ -194,3 +194,6 @@ impl Model for Session {
         self.state.truncate(position);
     }
 }
+
+#[cfg(test)]
+mod tests;
