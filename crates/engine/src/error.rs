@@ -1,6 +1,6 @@
 use std::{io, path::PathBuf};
 
-use logitchain_core::TokenId;
+use logitchain_core::{SampleError, TokenId};
 use thiserror::Error;
 
 use crate::{GgufError, LoadError, TokenizerError};
@@ -60,6 +60,34 @@ pub enum EngineError {
     /// A model's file is not what it should be.
     #[error(transparent)]
     Gguf(#[from] GgufError),
+
+    /// A generation was to begin from nothing.
+    #[error("the prompt is empty, and the model has no token that begins a text")]
+    EmptyPrompt,
+
+    /// An empty stop string would end every text before it begins.
+    #[error("a stop string is empty; it needs at least one character")]
+    EmptyStop,
+
+    /// An n-gram model was to be counted from nothing.
+    #[error("the text to count is empty")]
+    EmptyCorpus,
+
+    /// An n-gram model was to have no tokens at a time.
+    #[error("an n-gram model's order is 0; it is at least 1, and 2 for a bigram model")]
+    NgramOrder,
+
+    /// A model without a chat template was to chat.
+    #[error("the model has no chat template")]
+    NoChatTemplate,
+
+    /// A chat template is not one, refuses a conversation, or fails.
+    #[error("the chat template does not render the conversation")]
+    ChatTemplate(#[source] Box<dyn std::error::Error + Send + Sync>),
+
+    /// The chain picked no token.
+    #[error("no token could be sampled")]
+    Sample(#[from] SampleError),
 
     /// A model's file has a tokenizer that cannot be used.
     #[error("the model's tokenizer cannot be used")]

@@ -18,14 +18,13 @@ pub trait Tokenizer: Vocab + Send + Sync {
     /// The tokens of a text, without any beginning-of-text token.
     fn encode(&self, text: &str, special: Special) -> Vec<TokenId>;
 
-    /// The tokens of a text that comes in parts, special tokens parsed, but only
-    /// those whose printed form lies within one part. So what a user typed can
-    /// be kept from becoming a special token by a seam within it.
+    /// The tokens of a text that comes in parts, some of which a user typed: no
+    /// special token is found that has a byte in a [`Special::Plain`] part.
     ///
     /// The provided method encodes the parts one by one; a tokenizer that joins
-    /// text across seams overrides it.
-    fn encode_parts(&self, parts: &[&str]) -> Vec<TokenId> {
-        parts.iter().flat_map(|part| self.encode(part, Special::Parse)).collect()
+    /// text across their seams overrides it.
+    fn encode_parts(&self, parts: &[(&str, Special)]) -> Vec<TokenId> {
+        parts.iter().flat_map(|&(text, special)| self.encode(text, special)).collect()
     }
 
     /// The token that must begin every text, if the model was trained with one.

@@ -13,6 +13,8 @@ mod vocabulary;
 
 pub use self::error::TokenizerError;
 
+use std::ops::Range;
+
 use logitchain_core::{TokenId, Vocab};
 
 use self::{
@@ -67,7 +69,7 @@ pub struct GgufTokenizer {
 
 #[derive(Debug)]
 enum Scheme {
-    ByteLevel(ByteLevelBpe),
+    ByteLevel(Box<ByteLevelBpe>),
     SentencePiece { pieces: SentencePiece, adds_space: bool },
 }
 
@@ -89,7 +91,7 @@ impl GgufTokenizer {
                 let adds_bos = pre_tokenizer.begins_with_bos();
                 let vocabulary = Vocabulary::new(spec, byte_level_bpe::decoder())?;
                 let bpe = ByteLevelBpe::new(spec, pre_tokenizer, &vocabulary)?;
-                (vocabulary, Scheme::ByteLevel(bpe), adds_bos)
+                (vocabulary, Scheme::ByteLevel(Box::new(bpe)), adds_bos)
             }
             "llama" => {
                 let vocabulary = Vocabulary::new(spec, sentencepiece::decode)?;
@@ -108,12 +110,13 @@ impl GgufTokenizer {
         })
     }
 
-    fn encode_bytes(&self, text: &[u8], special: Special, seams: &[usize]) -> Vec<TokenId> {
+    /// `plain` are ranges, in order, within which no special token may lie.
+    fn encode_bytes(&self, text: &[u8], special: Special, plain: &[Range<usize>]) -> Vec<TokenId> {
         let mut tokens = Vec::new();
         // SentencePiece models saw a space before each text, and saw texts begin
         // after each special token.
         let mut begins = true;
-        for fragment in self.specials.split(text, special == Special::Parse, seams) {
+        for fragment in self.specials.split(text, special == Special::Parse, plain) {
             match (fragment, &self.scheme) {
                 (Fragment::Token(id), _) => {
                     tokens.push(id);
@@ -167,14 +170,17 @@ impl Tokenizer for GgufTokenizer {
         self.encode_bytes(text.as_bytes(), special, &[])
     }
 
-    fn encode_parts(&self, parts: &[&str]) -> Vec<TokenId> {
-        let mut seams = Vec::with_capacity(parts.len());
-        let mut end = 0;
-        for part in parts {
-            end += part.len();
-            seams.push(end);
+    fn encode_parts(&self, parts: &[(&str, Special)]) -> Vec<TokenId> {
+        let mut text = String::new();
+        let mut plain = Vec::new();
+        for &(part, special) in parts {
+            let start = text.len();
+            text += part;
+            if special == Special::Plain && !part.is_empty() {
+                plain.push(start..text.len());
+            }
         }
-        self.encode_bytes(parts.concat().as_bytes(), Special::Parse, &seams)
+        self.encode_bytes(text.as_bytes(), Special::Parse, &plain)
     }
 
     fn beginning_of_text(&self) -> Option<TokenId> {

@@ -50,14 +50,14 @@ impl SpecialTokens {
     }
 
     /// Cuts a text. User-defined tokens are always found; special ones if
-    /// `parse`, and then only where they span none of the sorted `seams`.
-    pub(super) fn split(&self, text: &[u8], parse: bool, seams: &[usize]) -> Vec<Fragment> {
+    /// `parse`, and then only where they touch none of the sorted `plain` ranges.
+    pub(super) fn split(&self, text: &[u8], parse: bool, plain: &[Range<usize>]) -> Vec<Fragment> {
         let mut fragments = vec![Fragment::Text(0..text.len())];
         for length in self.lengths.iter().filter(|length| parse || length.has_user_defined) {
             let mut cut = Vec::with_capacity(fragments.len());
             for fragment in fragments {
                 match fragment {
-                    Fragment::Text(range) => length.cut(text, range, parse, seams, &mut cut),
+                    Fragment::Text(range) => length.cut(text, range, parse, plain, &mut cut),
                     token @ Fragment::Token(_) => cut.push(token),
                 }
             }
@@ -73,7 +73,7 @@ impl Length {
         text: &[u8],
         range: Range<usize>,
         parse: bool,
-        seams: &[usize],
+        plain: &[Range<usize>],
         fragments: &mut Vec<Fragment>,
     ) {
         let mut start = range.start;
@@ -84,7 +84,7 @@ impl Length {
                 .then(|| self.tokens.get(&text[at..end]))
                 .flatten()
                 .filter(|(_, kind)| {
-                    *kind == Kind::UserDefined || (parse && !spans_seam(seams, at, end))
+                    *kind == Kind::UserDefined || (parse && !touches(plain, at, end))
                 });
             let Some(&(id, _)) = token else {
                 at += 1;
@@ -103,7 +103,7 @@ impl Length {
     }
 }
 
-fn spans_seam(seams: &[usize], start: usize, end: usize) -> bool {
-    let next = seams.partition_point(|&seam| seam <= start);
-    seams.get(next).is_some_and(|&seam| seam < end)
+fn touches(plain: &[Range<usize>], start: usize, end: usize) -> bool {
+    let next = plain.partition_point(|range| range.end <= start);
+    plain.get(next).is_some_and(|range| range.start < end)
 }

@@ -75,12 +75,17 @@ fn longer_special_tokens_are_found_before_shorter_ones() {
 }
 
 #[test]
-fn no_special_token_spans_two_parts_but_words_do() {
+fn no_special_token_touches_a_plain_part_but_words_span_parts() {
+    use Special::{Parse, Plain};
     let bpe = tokenizer(&byte_level());
-    assert_eq!(ids(&bpe.encode_parts(&["<|im_end|> ", "ab", "<|im_end|>"])), [5, 4, 5]);
-    assert!(!bpe.encode_parts(&["<", "|im_end|>"]).contains(&TokenId(5)));
-    assert!(!bpe.encode_parts(&["<|im_end|", "", ">"]).contains(&TokenId(5)));
-    assert_eq!(ids(&bpe.encode_parts(&["<th", "ink>"])), [6]);
+    let encode = |parts: &[(&str, Special)]| ids(&bpe.encode_parts(parts));
+    assert_eq!(encode(&[("<|im_end|> ", Parse), ("ab", Plain), ("<|im_end|>", Parse)]), [5, 4, 5]);
+    assert_eq!(encode(&[("<|im_", Parse), ("end|>ab", Parse)]), [5, 3]);
+    assert!(!encode(&[("<", Plain), ("|im_end|>", Parse)]).contains(&5));
+    assert!(!encode(&[("<|im_end|", Parse), (">", Plain)]).contains(&5));
+    assert!(!encode(&[("<|im_", Parse), ("e", Plain), ("nd|>", Parse)]).contains(&5));
+    assert_eq!(encode(&[("<|im_", Parse), ("", Plain), ("end|>", Parse)]), [5]);
+    assert_eq!(encode(&[("<th", Plain), ("ink>", Parse)]), [6]);
 }
 
 #[test]
