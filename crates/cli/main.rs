@@ -1,3 +1,68 @@
-//! The program.
+//! The program: sampler chains over the engine, on the command line.
 
-fn main() {}
+#![cfg_attr(not(test), warn(unused_crate_dependencies))]
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stderr, reason = "stderr is where a program reports to its user")]
+
+mod args;
+mod chain_args;
+mod chat;
+mod check;
+mod escape;
+mod generate;
+mod list;
+mod model_args;
+mod output;
+mod progress;
+mod prompt;
+mod report;
+mod run;
+mod schema;
+mod stage_flags;
+mod timing;
+
+use std::process::ExitCode;
+
+// The program needs the package's own library for nothing: it names the crates.
+use logitchain as _;
+// A crate that no code names is not linked, and its stages are not registered.
+// A third party's stages join by a line like this one, and a dependency.
+use logitchain_stages as _;
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+use logitchain_core::Registry;
+
+use crate::{
+    args::{Cli, Command},
+    report::Failure,
+    stage_flags::StageFlags,
+};
+
+fn main() -> ExitCode {
+    match program() {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has closed it: there is nobody to tell.
+        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {}", report::line(&failure));
+            failure.exit_code()
+        }
+    }
+}
+
+fn program() -> Result<(), Failure> {
+    let registry = Registry::linked()?;
+    let flags = StageFlags::new(&registry, &Cli::command())?;
+    let command = flags.add_to(Cli::command());
+    let matches = command.clone().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let (_, own) = matches.subcommand().expect("clap asks for a command");
+    match cli.command {
+        Command::Run(args) => run::run(&args, flags.given(own), &registry),
+        Command::Chat(args) => chat::chat(&args, flags.given(own), &registry),
+        Command::List(args) => list::list(&args, &registry),
+        Command::Check(args) => check::check(&args, &registry),
+        Command::Schema => schema::schema(&registry),
+        Command::Completions { shell } => schema::completions(shell, command),
+    }
+}

@@ -1,0 +1,174 @@
+use std::{num::NonZero, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::{chain_args::ChainArgs, model_args::ModelArgs};
+
+/// Sampler chains for language models: see them, order them, extend them, trust
+/// them.
+#[derive(Debug, Parser)]
+#[command(name = "logitchain", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Continue a text
+    ///
+    /// Generated text goes to stdout; the seed, the chain and the reason for
+    /// stopping go to stderr. Exit codes: 0 fine, 1 the model or the sampling
+    /// failed, 2 the command line or the chain is wrong.
+    ///
+    /// Every parameter of every stage can be set in braces, as in
+    /// --samplers 'top_k{k=40};min_p{p=0.1};temperature'. Many have flags as
+    /// well, with llama.cpp's names. A flag sets its parameter on every
+    /// occurrence of its stage; it is an error if the stage is not in the chain,
+    /// or has the parameter in braces already. On top of --chain, a flag
+    /// replaces the value of the file.
+    Run(RunArgs),
+
+    /// Talk to a model that has a chat template
+    ///
+    /// One line is one turn: typed, or piped in. The conversation ends with the
+    /// input (Ctrl-D). The chain sees the whole conversation, template included,
+    /// and keeps its state from turn to turn. What you write is plain text: the
+    /// printed form of a special token in it stays text.
+    Chat(ChatArgs),
+
+    /// List the stages, or describe one
+    ///
+    /// One line for each stage: name (and its name in a printed chain, where
+    /// that differs), kind, letter, crate, aliases, the values that turn it off,
+    /// and its parameters with defaults and ranges.
+    List(ListArgs),
+
+    /// Check chain files, and print their chains
+    ///
+    /// Exit code 2 and a message with file, line and stage, if one is wrong.
+    /// Token ids are checked only against a model given with -m.
+    Check(CheckArgs),
+
+    /// Print the JSON Schema of chain files
+    ///
+    /// Editors complete and check chain files with it.
+    Schema,
+
+    /// Print the completions for a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) prompt: PromptArgs,
+    /// Print the prompt before the generated text
+    #[arg(long)]
+    pub(crate) echo: bool,
+    /// Let printed forms of special tokens in the prompt, such as <|im_end|>,
+    /// stand for these tokens, as llama.cpp does; otherwise they are plain text
+    #[arg(long)]
+    pub(crate) special: bool,
+    #[command(flatten)]
+    pub(crate) generate: GenerateArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) chain: ChainArgs,
+}
+
+/// The text to continue: at most one of these; without any, stdin is read.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct PromptArgs {
+    /// The text to continue [default: what is piped to stdin]
+    #[arg(value_name = "PROMPT")]
+    pub(crate) text: Option<String>,
+    /// The same as PROMPT
+    #[arg(short = 'p', long = "prompt", value_name = "PROMPT", allow_hyphen_values = true)]
+    pub(crate) flag: Option<String>,
+    /// Read the text from a file
+    ///
+    /// A line break at the end of a file, or of stdin, is not part of the text.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// What holds for a generated text, in `run` and in `chat`.
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    /// Generate at most so many tokens; -1: until the model ends the text or
+    /// the context is full [default: 128, in a chat 512 per turn]
+    #[arg(
+        short = 'n',
+        long,
+        visible_alias = "n-predict",
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = token_limit
+    )]
+    pub(crate) predict: Option<TokenLimit>,
+    /// End the text before this one (can be repeated); \n, \t, \xHH and the
+    /// like are read as in llama.cpp
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) stop: Vec<String>,
+    /// Read \n, \t, \xHH and the like in prompts too, as llama.cpp does by
+    /// default
+    #[arg(short, long)]
+    pub(crate) escape: bool,
+    /// Print a table of tokens, speed and where the time went
+    #[arg(long)]
+    pub(crate) timing: bool,
+}
+
+/// How many tokens to generate; `None` without limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenLimit(pub(crate) Option<usize>);
+
+fn token_limit(text: &str) -> Result<TokenLimit, &'static str> {
+    match text.parse() {
+        Ok(limit) => Ok(TokenLimit(Some(limit))),
+        Err(_) if text == "-1" => Ok(TokenLimit(None)),
+        Err(_) => Err("write a whole number, or -1 for no limit"),
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// Tell the model at the start what it is to be
+    #[arg(long, visible_alias = "system-prompt", value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    #[command(flatten)]
+    pub(crate) generate: GenerateArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) chain: ChainArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Describe this stage in full (a name or an alias)
+    pub(crate) stage: Option<String>,
+    /// Print the table of the README
+    #[arg(long, conflicts_with = "stage")]
+    pub(crate) markdown: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Chain files
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Check token ids and texts against this model as well
+    #[arg(short, long, value_name = "MODEL.gguf")]
+    pub(crate) model: Option<PathBuf>,
+}
+
+/// Threads are counted from 1.
+pub(crate) type ThreadCount = NonZero<usize>;

@@ -1,0 +1,264 @@
+//! From the command line to a chain.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use logitchain_core::{
+    Chain, ChainConfig, ChainError, Kind, NoVocab, Registry, RngKind, Seed, SeedError, StageConfig,
+    StageError, TokenId, Vocab,
+};
+use logitchain_stages::DEFAULT_ORDER;
+
+use crate::{report::Failure, stage_flags::Given};
+
+/// The stage that gets the biases of `--logit-bias` and `--ignore-eos`, and the
+/// parameter that holds them.
+const BIAS: (&str, &str) = ("logit_bias", "bias");
+
+const GREEDY: &str = "greedy";
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The chain")]
+pub(crate) struct ChainArgs {
+    /// A chain file; flags and --seed replace its values
+    #[arg(
+        long,
+        value_name = "FILE.toml",
+        conflicts_with_all = ["samplers", "sampling_seq", "greedy"]
+    )]
+    pub(crate) chain: Option<PathBuf>,
+    #[arg(
+        long,
+        value_name = "LIST",
+        help = format!(
+            "The stages in the order in which they run, in quotes, each with parameters in braces \
+             if need be: --samplers 'top_k{{k=40}};temperature' [default: {DEFAULT_ORDER}]"
+        ),
+        long_help = format!(
+            "The stages in the order in which they run, each with parameters in braces if need \
+             be: --samplers 'top_k{{k=40}};temperature' [default: {DEFAULT_ORDER}]\n\n\
+             Separated by ; or , and in quotes, since ; ends a shell's command. A stage may stand \
+             twice, and then acts twice. `dist` is added at the end where no stage selects the \
+             token."
+        ),
+        conflicts_with = "sampling_seq"
+    )]
+    pub(crate) samplers: Option<String>,
+    /// The stages as llama.cpp's letters, such as kpt
+    #[arg(long, visible_alias = "sampler-seq", value_name = "LETTERS")]
+    pub(crate) sampling_seq: Option<String>,
+    /// Make the chain `temperature;mirostat` (1) or `temperature;mirostat_v2`
+    /// (2), as llama.cpp does; 0 is off
+    #[arg(long, value_name = "0|1|2", value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub(crate) mirostat: Option<u8>,
+    /// Take the most likely token: `greedy` is the chain's last stage
+    #[arg(long)]
+    pub(crate) greedy: bool,
+    /// Never end the text by itself: ban the model's end tokens, in the stage
+    /// `logit_bias`
+    ///
+    /// If the chain has no such stage, one is put in front, as with --logit-bias.
+    #[arg(long)]
+    pub(crate) ignore_eos: bool,
+    /// Decides all random choices: a number, or `random` or -1 to draw one
+    /// [default: the chain file's, or 42]
+    #[arg(short, long, value_name = "SEED", allow_negative_numbers = true, value_parser = seed)]
+    pub(crate) seed: Option<Seed>,
+    /// The generator: xoshiro256++, or mt19937, which draws as llama.cpp does
+    /// [default: the chain file's, or xoshiro256++]
+    #[arg(long, value_name = "NAME", value_parser = rng)]
+    pub(crate) rng: Option<RngKind>,
+}
+
+fn seed(text: &str) -> Result<Seed, SeedError> {
+    match text {
+        "-1" => Ok(Seed::Random),
+        _ => text.parse(),
+    }
+}
+
+fn rng(text: &str) -> Result<RngKind, String> {
+    let known = RngKind::ALL.iter().find(|(name, _)| *name == text);
+    known
+        .map(|(_, rng)| *rng)
+        .ok_or_else(|| format!("there are {}", RngKind::ALL.map(|(name, _)| name).join(" and ")))
+}
+
+/// A chain that has been found right, as far as it can be without a model.
+#[derive(Debug)]
+pub(crate) struct ChainPlan {
+    config: ChainConfig,
+    file: Option<PathBuf>,
+    given: Vec<Given>,
+    ignore_eos: bool,
+}
+
+impl ChainPlan {
+    /// Puts the chain together, and builds it once on trial: what is wrong in it
+    /// is to be found before a model is loaded.
+    pub(crate) fn new(
+        args: &ChainArgs,
+        given: Vec<Given>,
+        registry: &Registry,
+    ) -> Result<Self, Failure> {
+        let (config, file) = source(args, registry)?;
+        let mut plan = Self { config, file, given, ignore_eos: args.ignore_eos };
+        // A flag whose stage is misspelt in the list is not the first thing to
+        // complain about.
+        if plan.config.stages.iter().any(|stage| registry.get(&stage.name).is_none()) {
+            plan.build(registry, &NoVocab)?;
+        }
+        let biased = plan.given.iter().any(|given| given.targets.iter().any(|t| t.stage == BIAS.0));
+        if (biased || args.ignore_eos) && plan.occurrences(BIAS.0, registry).is_empty() {
+            plan.config.stages.insert(0, StageConfig::new(BIAS.0));
+        }
+        plan.apply_flags(registry)?;
+        plan.config.seed = args.seed.unwrap_or(plan.config.seed);
+        plan.config.rng = args.rng.unwrap_or(plan.config.rng);
+        // Drawn once: the chain on trial and the real one are the same.
+        plan.config.seed = Seed::Fixed(plan.config.seed.resolve()?);
+        plan.build(registry, &NoVocab)?;
+        Ok(plan)
+    }
+
+    /// The chain for a model.
+    pub(crate) fn for_model(
+        mut self,
+        registry: &Registry,
+        vocab: &dyn Vocab,
+    ) -> Result<Chain, Failure> {
+        if self.ignore_eos {
+            let ends = (0..vocab.size() as u32).map(TokenId);
+            let ends = ends.filter(|&token| vocab.is_end_of_generation(token));
+            let bans: Vec<toml::Value> = ends.map(|token| format!("{token}-inf").into()).collect();
+            let nth = self.occurrences(BIAS.0, registry)[0];
+            let biases = self.config.stages[nth].params.entry(BIAS.1);
+            if let Some(biases) = biases.or_insert(toml::Value::Array(vec![])).as_array_mut() {
+                biases.extend(bans);
+            }
+        }
+        self.build(registry, vocab)
+    }
+
+    fn build(&self, registry: &Registry, vocab: &dyn Vocab) -> Result<Chain, Failure> {
+        self.config.build(registry, vocab).map_err(|source| {
+            let flag = self.blame(&source);
+            let source = match &self.file {
+                Some(path) => Failure::ChainFile { path: path.clone(), source },
+                None => Failure::Chain(source),
+            };
+            match flag {
+                Some(flag) => Failure::Flag { flag: flag.to_string(), source: Box::new(source) },
+                None => source,
+            }
+        })
+    }
+
+    /// The flag that set the parameter which a stage rejects.
+    fn blame(&self, error: &ChainError) -> Option<&Given> {
+        let ChainError::Stage { name, source, .. } = error else { return None };
+        let wrong = match source {
+            StageError::Type { param, .. } => param,
+            StageError::Param(error) => error.param(),
+            _ => return None,
+        };
+        let sets = |given: &&Given| {
+            given.targets.iter().any(|t| t.stage == *name && t.param.name == wrong)
+        };
+        self.given.iter().find(sets)
+    }
+
+    /// Where in the chain a stage stands.
+    fn occurrences(&self, stage: &str, registry: &Registry) -> Vec<usize> {
+        let stages = self.config.stages.iter().enumerate();
+        let same = stages
+            .filter(|(_, config)| registry.get(&config.name).is_some_and(|r| r.name == stage));
+        same.map(|(nth, _)| nth).collect()
+    }
+
+    fn apply_flags(&mut self, registry: &Registry) -> Result<(), Failure> {
+        for given in &self.given {
+            let mut applied = false;
+            for target in &given.targets {
+                for nth in self.occurrences(target.stage, registry) {
+                    let stage = &mut self.config.stages[nth];
+                    let param = &target.param.name;
+                    if self.file.is_none() && stage.params.contains_key(param) {
+                        return Err(Failure::Usage(format!(
+                            "`{given}` and `{stage}` both set `{param}` of stage {}; leave one out",
+                            nth + 1,
+                        )));
+                    }
+                    stage.params.insert(param.clone(), given.value(&target.param));
+                    applied = true;
+                }
+            }
+            if !applied {
+                let flag = &given.flag;
+                let stages: Vec<_> =
+                    given.targets.iter().map(|t| format!("`{}`", t.stage)).collect();
+                let (stages, one) = (stages.join(" and "), stages.len() == 1);
+                return Err(Failure::Usage(format!(
+                    "`{flag}` is for the stage{} {stages}, which {} not in the chain `{}`",
+                    if one { "" } else { "s" },
+                    if one { "is" } else { "are" },
+                    self.config
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The chain that the user chose, and the file if it comes from one.
+fn source(
+    args: &ChainArgs,
+    registry: &Registry,
+) -> Result<(ChainConfig, Option<PathBuf>), Failure> {
+    // 0 leaves the choice to the others, so clap cannot tell this.
+    let mirostat = args.mirostat.filter(|&version| version != 0);
+    let others = [
+        ("--chain", args.chain.is_some()),
+        ("--samplers", args.samplers.is_some()),
+        ("--sampling-seq", args.sampling_seq.is_some()),
+        ("--greedy", args.greedy),
+    ];
+    if let (Some(version), Some((other, _))) = (mirostat, others.iter().find(|(_, given)| *given)) {
+        return Err(Failure::Usage(format!(
+            "`--mirostat {version}` and `{other}` both say what the chain is; leave one out"
+        )));
+    }
+    if let Some(path) = &args.chain {
+        return Ok((read(path)?, Some(path.clone())));
+    }
+    let mut config = match (&args.samplers, &args.sampling_seq, mirostat) {
+        (Some(list), _, _) => ChainConfig::from_samplers(list)?,
+        (_, Some(letters), _) => ChainConfig::from_letters(letters, registry)?,
+        (_, _, Some(1)) => ChainConfig::from_samplers("temperature;mirostat")?,
+        (_, _, Some(_)) => ChainConfig::from_samplers("temperature;mirostat_v2")?,
+        _ => ChainConfig::from_samplers(DEFAULT_ORDER)?,
+    };
+    if args.greedy {
+        let selects = |stage: &StageConfig| {
+            registry.get(&stage.name).is_some_and(|stage| stage.kind == Kind::Select)
+        };
+        if let Some(last) = config.stages.pop_if(|last| selects(last))
+            && !last.params.is_empty()
+        {
+            let problem = format!("`--greedy` would replace `{last}`; leave one out");
+            return Err(Failure::Usage(problem));
+        }
+        config.stages.push(StageConfig::new(GREEDY));
+    }
+    Ok((config, None))
+}
+
+/// Reads a chain file.
+pub(crate) fn read(path: &Path) -> Result<ChainConfig, Failure> {
+    let text =
+        fs::read_to_string(path).map_err(|source| Failure::Read { path: path.into(), source })?;
+    text.parse().map_err(|source| Failure::ChainFile { path: path.into(), source })
+}

@@ -1,0 +1,157 @@
+use logitchain_core::{
+    ChainConfig, ChainError, NoVocab, Param, Registration, Registry, StageConfig,
+};
+
+use crate::{args::ListArgs, output, report::Failure, stage_flags::dashed};
+
+/// Prints what stages there are, or what there is to know about one.
+pub(crate) fn list(args: &ListArgs, registry: &Registry) -> Result<(), Failure> {
+    match &args.stage {
+        Some(name) => match registry.get(name) {
+            Some(stage) => output::write(&full(stage)),
+            None => Err(unknown(name, registry)),
+        },
+        None if args.markdown => output::write(&markdown(registry)),
+        None => output::write(&table(registry)),
+    }
+}
+
+/// What a chain that names the stage would say, but for the place in it.
+fn unknown(name: &str, registry: &Registry) -> Failure {
+    let mut chain = ChainConfig::default();
+    chain.stages.push(StageConfig::new(name));
+    match chain.build(registry, &NoVocab) {
+        Err(ChainError::UnknownStage { name, nearest, known, .. }) => {
+            let hint = nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+            let known = known.join(", ");
+            Failure::Usage(format!("no stage is called `{name}`{hint} (there are {known})"))
+        }
+        Err(error) => error.into(),
+        Ok(_) => Failure::Usage(format!("no stage is called `{name}`")),
+    }
+}
+
+fn table(registry: &Registry) -> String {
+    let head = ["STAGE", "KIND", "LETTER", "CRATE", "ALIASES", "OFF", "PARAMETERS"];
+    let rows = registry.iter().map(|stage| {
+        let name = match stage.label() {
+            label if label == stage.name.replace('_', "-") => stage.name.to_owned(),
+            label => format!("{} ({label})", stage.name),
+        };
+        let params: Vec<String> = stage.params().iter().map(brief).collect();
+        [
+            name,
+            stage.kind.to_string(),
+            stage.letter.map_or_else(dash, String::from),
+            stage.origin.to_owned(),
+            or_dash(stage.aliases.join(",")),
+            or_dash(off(stage)),
+            or_dash(params.join("  ")),
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
+    let widths: Vec<usize> = (0..head.len())
+        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    let lines = rows.iter().map(|row| {
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    });
+    lines.collect()
+}
+
+fn markdown(registry: &Registry) -> String {
+    let head = "| stage | kind | what it does | parameters | off | letter, aliases |\n\
+                |---|---|---|---|---|---|\n";
+    let code = |text: String| if text.is_empty() { text } else { format!("`{text}`") };
+    let rows = registry.iter().map(|stage| {
+        let params: Vec<_> = stage.params().iter().map(|param| code(brief(param))).collect();
+        let names = stage.letter.iter().map(char::to_string);
+        let names = names.chain(stage.aliases.iter().map(|&alias| alias.to_owned()));
+        let cells = [
+            code(stage.name.to_owned()),
+            stage.kind.to_string(),
+            stage.summary(),
+            params.join("<br>"),
+            code(off(stage)),
+            names.map(code).collect::<Vec<_>>().join(", "),
+        ];
+        format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
+    });
+    std::iter::once(head.to_owned()).chain(rows).collect()
+}
+
+fn full(stage: &Registration) -> String {
+    let mut text = format!("{}\n\n{}\n\n", stage.name, stage.description().trim());
+    let mut line = |what: &str, value: &str| {
+        if !value.is_empty() {
+            text += &format!("{what:<9} {value}\n");
+        }
+    };
+    line("kind", &stage.kind.to_string());
+    line("printed", &stage.label());
+    line("letter", &stage.letter.map_or_else(String::new, String::from));
+    line("aliases", &stage.aliases.join(", "));
+    line("off", &off(stage));
+    line("crate", stage.origin);
+    let params = stage.params();
+    if !params.is_empty() {
+        text += "\nparameters\n";
+    }
+    for param in params {
+        text += &format!("  {}\n", brief(&param));
+        for line in param.description.trim().lines() {
+            text += &format!("      {line}\n");
+        }
+        if !param.flags.is_empty() {
+            let flags: Vec<_> = param.flags.iter().map(|flag| dashed(flag)).collect();
+            text += &format!("      flags: {}\n", flags.join(", "));
+        }
+    }
+    text
+}
+
+/// `p=0.95 [0, 1]`: the default, and the range if there is one.
+fn brief(param: &Param) -> String {
+    let range = match (param.min, param.max) {
+        (Some(min), Some(max)) => format!(" [{min}, {max}]"),
+        (Some(min), None) => format!(" [{min}, ..]"),
+        (None, Some(max)) => format!(" [.., {max}]"),
+        (None, None) => String::new(),
+    };
+    format!("{}={}{range}", param.name, value(&param.default))
+}
+
+/// As written in a chain file, in one line, and shorter where nothing is lost:
+/// 1 for 1.0.
+pub(crate) fn value(value: &toml::Value) -> String {
+    match value {
+        toml::Value::Float(number) => number.to_string(),
+        toml::Value::String(text) => format!("{text:?}"),
+        toml::Value::Array(elements) => {
+            format!("[{}]", elements.iter().map(self::value).collect::<Vec<_>>().join(", "))
+        }
+        value => value.to_string(),
+    }
+}
+
+/// The parameters that turn a stage off, as far as they are not the defaults:
+/// if all are, it is off by default. Empty for a stage that is never off.
+fn off(stage: &Registration) -> String {
+    let Some(neutral) = stage.neutral() else { return String::new() };
+    let defaults = stage.defaults();
+    let differing = neutral.iter().filter(|(param, value)| defaults.get(*param) != Some(*value));
+    let settings = differing.map(|(param, off)| format!("{param}={}", value(off)));
+    match settings.collect::<Vec<_>>().join(" ") {
+        none if none.is_empty() => "by default".to_owned(),
+        settings => settings,
+    }
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn or_dash(text: String) -> String {
+    if text.is_empty() { dash() } else { text }
+}

@@ -1,0 +1,43 @@
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+use logitchain_engine::{EngineError, GgufModel, LoadOptions};
+
+use crate::{args::ThreadCount, report::Failure};
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// A GGUF file [default: the small model in the program]
+    #[arg(short, long, value_name = "MODEL.gguf")]
+    pub(crate) model: Option<PathBuf>,
+    /// Compute on so many threads [default: as many as the machine has, and one
+    /// for the model in the program]; the text does not depend on it
+    #[arg(short, long, value_name = "N")]
+    pub(crate) threads: Option<ThreadCount>,
+}
+
+impl ModelArgs {
+    /// The model, and how long it took to load.
+    pub(crate) fn load(&self) -> Result<(GgufModel, Duration), Failure> {
+        let start = Instant::now();
+        let mut options = LoadOptions::default();
+        options.threads = self.threads;
+        let model = match &self.model {
+            Some(path) => load(path, &options)?,
+            None => GgufModel::embedded(),
+        };
+        Ok((model, start.elapsed()))
+    }
+}
+
+/// The model of a file.
+pub(crate) fn load(path: &Path, options: &LoadOptions) -> Result<GgufModel, Failure> {
+    GgufModel::load(path, options).map_err(|source| match source {
+        // It names the file itself.
+        EngineError::Open { .. } => source.into(),
+        source => Failure::Model { path: path.into(), source },
+    })
+}

@@ -1,0 +1,229 @@
+//! The flags that the stages declare for their parameters.
+
+use std::collections::BTreeMap;
+
+use clap::{Arg, ArgAction, ArgMatches};
+use logitchain_core::{Param, ParamKind, Registration, Registry};
+
+use crate::{escape::unescape, report::Failure};
+
+/// A command that builds a chain takes these flags.
+const COMMANDS: [&str; 2] = ["run", "chat"];
+
+/// The flags of all stages.
+#[derive(Debug)]
+pub(crate) struct StageFlags {
+    flags: Vec<StageFlag>,
+}
+
+/// A flag, and what it sets: parameters of several stages, if they share it.
+#[derive(Clone, Debug)]
+struct StageFlag {
+    /// Without dashes; the first one names the flag.
+    names: Vec<String>,
+    targets: Vec<Target>,
+}
+
+/// A parameter of a stage.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) stage: &'static str,
+    pub(crate) param: Param,
+}
+
+/// A flag on the command line, with what was written behind it.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// With dashes.
+    pub(crate) flag: String,
+    texts: Vec<String>,
+    pub(crate) targets: Vec<Target>,
+}
+
+impl StageFlags {
+    /// Collects the flags; `program` is the command line without them.
+    pub(crate) fn new(registry: &Registry, program: &clap::Command) -> Result<Self, Failure> {
+        let mut flags: Vec<StageFlag> = Vec::new();
+        let mut owners = BTreeMap::<String, usize>::new();
+        for stage in registry.iter() {
+            for param in stage.params() {
+                if param.flags.is_empty() {
+                    continue;
+                }
+                check_names(stage, &param, program)?;
+                let mut shared = param.flags.iter().filter_map(|name| owners.get(name));
+                let nth = shared.next().copied();
+                if shared.any(|other| Some(*other) != nth) {
+                    return Err(Failure::Usage(format!(
+                        "the flags {} of stage `{}` ({}) belong to different flags of other stages",
+                        dashed_list(&param.flags),
+                        stage.name,
+                        stage.origin
+                    )));
+                }
+                let nth = nth.unwrap_or_else(|| {
+                    flags.push(StageFlag { names: Vec::new(), targets: Vec::new() });
+                    flags.len() - 1
+                });
+                for name in &param.flags {
+                    if owners.insert(name.clone(), nth).is_none() {
+                        flags[nth].names.push(name.clone());
+                    }
+                }
+                flags[nth].targets.push(Target { stage: stage.name, param });
+            }
+        }
+        Ok(Self { flags })
+    }
+
+    /// The command line with the flags.
+    pub(crate) fn add_to(&self, mut program: clap::Command) -> clap::Command {
+        for command in COMMANDS {
+            program =
+                program.mut_subcommand(command, |command| command.args(self.flags.iter().map(arg)));
+        }
+        program
+    }
+
+    /// The flags that were given to a command.
+    pub(crate) fn given(&self, matches: &ArgMatches) -> Vec<Given> {
+        let given = self.flags.iter().filter_map(|flag| {
+            // A command without such flags does not know them.
+            let texts = matches.try_get_many::<String>(&flag.id()).ok().flatten()?;
+            Some(Given {
+                flag: dashed(&flag.names[0]),
+                texts: texts.cloned().collect(),
+                targets: flag.targets.clone(),
+            })
+        });
+        given.collect()
+    }
+}
+
+impl StageFlag {
+    /// No argument of the program is called so.
+    fn id(&self) -> String {
+        format!("stage flag {}", self.names[0])
+    }
+
+    fn kind(&self) -> ParamKind {
+        self.targets[0].param.kind
+    }
+}
+
+impl Given {
+    /// The value for a parameter.
+    pub(crate) fn value(&self, param: &Param) -> toml::Value {
+        match param.kind {
+            ParamKind::List => {
+                let values = self.texts.iter().map(|text| param.parse(&unescape(text)));
+                let elements = values.flat_map(|value| match value {
+                    toml::Value::Array(elements) => elements,
+                    element => vec![element],
+                });
+                toml::Value::Array(elements.collect())
+            }
+            _ => param.parse(&self.texts.concat()),
+        }
+    }
+}
+
+/// As on the command line: `--top-k 40`.
+impl std::fmt::Display for Given {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.flag)?;
+        self.texts.iter().try_for_each(|text| write!(f, " {text}"))
+    }
+}
+
+/// A stage cannot take a flag from the program, nor one that is none.
+fn check_names(
+    stage: &Registration,
+    param: &Param,
+    program: &clap::Command,
+) -> Result<(), Failure> {
+    let problem = |flag: &str, problem: &str| {
+        Failure::Usage(format!(
+            "stage `{}` ({}) declares the flag `{}` for `{}`, {problem}",
+            stage.name,
+            stage.origin,
+            dashed(flag),
+            param.name
+        ))
+    };
+    for flag in &param.flags {
+        let well_formed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if !flag.starts_with(|c: char| c.is_ascii_alphabetic()) || !flag.chars().all(well_formed) {
+            return Err(problem(flag, "which cannot be a flag"));
+        }
+        let commands = program.get_subcommands().filter(|c| COMMANDS.contains(&c.get_name()));
+        let reserved = |arg: &Arg| {
+            let long = arg.get_long_and_visible_aliases().unwrap_or_default();
+            let hidden = arg.get_all_aliases().unwrap_or_default();
+            let short = arg.get_short_and_visible_aliases().unwrap_or_default();
+            let mut letters = flag.chars();
+            match (letters.next(), letters.next()) {
+                (Some(letter), None) => short.contains(&letter),
+                _ => long.contains(&flag.as_str()) || hidden.contains(&flag.as_str()),
+            }
+        };
+        // clap adds these only when it parses.
+        let own = ["help", "h", "version", "V"].contains(&flag.as_str());
+        if own || commands.flat_map(clap::Command::get_arguments).any(reserved) {
+            return Err(problem(flag, "which is the program's own"));
+        }
+    }
+    Ok(())
+}
+
+fn arg(flag: &StageFlag) -> Arg {
+    let mut arg = Arg::new(flag.id()).help_heading("Parameters of stages").help(help(flag));
+    for (nth, name) in flag.names.iter().enumerate() {
+        let mut letters = name.chars();
+        arg = match (letters.next(), letters.next()) {
+            (Some(letter), None) if arg.get_short().is_none() => arg.short(letter),
+            (Some(letter), None) => arg.visible_short_alias(letter),
+            _ if nth == 0 || arg.get_long().is_none() => arg.long(name.clone()),
+            _ => arg.visible_alias(name.clone()),
+        };
+    }
+    match flag.kind() {
+        ParamKind::Integer => arg.value_name("N").allow_negative_numbers(true),
+        ParamKind::Number => arg.value_name("X").allow_negative_numbers(true),
+        ParamKind::Mixed => arg.value_name("VALUE").allow_negative_numbers(true),
+        ParamKind::Text => arg.value_name("TEXT").allow_hyphen_values(true),
+        ParamKind::List => {
+            arg.value_name("ITEM").action(ArgAction::Append).allow_hyphen_values(true)
+        }
+        ParamKind::Bool => arg
+            .value_name("true|false")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true"),
+    }
+}
+
+fn help(flag: &StageFlag) -> String {
+    let Target { param, .. } = &flag.targets[0];
+    let description = param.description.split("\n\n").next().unwrap_or_default();
+    let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stages: Vec<&str> = flag.targets.iter().map(|target| target.stage).collect();
+    let repeat = match param.kind {
+        ParamKind::List => "can be repeated; ",
+        _ => "",
+    };
+    format!(
+        "{description} [{repeat}stage: {}; default: {}]",
+        stages.join(", "),
+        crate::list::value(&param.default)
+    )
+}
+
+/// As it is written: one dash before a letter, two before a word.
+pub(crate) fn dashed(flag: &str) -> String {
+    format!("{}{flag}", if flag.chars().nth(1).is_none() { "-" } else { "--" })
+}
+
+fn dashed_list(flags: &[String]) -> String {
+    flags.iter().map(|flag| dashed(flag)).collect::<Vec<_>>().join(", ")
+}
