@@ -10,7 +10,7 @@ use std::{
 
 use logitchain_core::{
     BuildContext, Candidate, Candidates, Chain, ChainConfig, ChainError, Kind, ParamError,
-    Registry, RngKind, SampleError, Sampler, Seed, Stage, StageConfig, TokenId, Vocab,
+    Registry, RngKind, SampleError, Sampler, Seed, Stage, StageConfig, StageRng, TokenId, Vocab,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -67,6 +67,8 @@ thread_local! {
     // handed in or out; a chain that is observed stays on its thread.
     static FORM: Cell<Form> = const { Cell::new(Form::Dense) };
     static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
+    static COUNTING: Cell<bool> = const { Cell::new(false) };
+    static DRAWS: RefCell<Vec<Option<usize>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A chain of the stage alone.
@@ -95,6 +97,20 @@ impl Subject {
         SEEN.set(None);
         self.0.sample(&mut logits.to_vec())?;
         Ok(SEEN.take().unwrap_or_default())
+    }
+
+    /// The same, and for each random stream that the sampler holds, how many
+    /// numbers have been drawn from it since it was built; `None` if more than
+    /// anyone would.
+    pub(crate) fn run_counting_draws(
+        &mut self,
+        logits: &[f32],
+    ) -> (Result<Seen, SampleError>, Vec<Option<usize>>) {
+        COUNTING.set(true);
+        DRAWS.take();
+        let outcome = self.run(logits, Form::Dense);
+        COUNTING.set(false);
+        (outcome, DRAWS.take())
     }
 
     pub(crate) fn accept(&mut self, token: u32) {
@@ -142,13 +158,52 @@ impl<S: Stage> Stage for Observed<S> {
     }
 
     fn build(self, cx: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
-        Ok(Box::new(Observer { inner: self.0.build(cx)? }))
+        Ok(Box::new(Observer { inner: self.0.build(cx)?, stream: cx.rng() }))
     }
 }
 
 #[derive(Clone, Debug)]
 struct Observer {
     inner: Box<dyn Sampler>,
+    /// The stage's stream before its first draw.
+    stream: StageRng,
+}
+
+impl Observer {
+    /// How far each stream in the sampler has come. Nothing shows that but the
+    /// sampler's `Debug`, where a derived one prints the streams' state.
+    fn draws(&self) -> Vec<Option<usize>> {
+        const FAR: usize = 1000;
+        let text = format!("{:?}", self.inner);
+        let mut states = Vec::new();
+        let mut stream = self.stream.clone();
+        text.match_indices("StageRng {")
+            .map(|(start, _)| {
+                let shown = braced(&text[start..]);
+                (0..FAR).find(|&drawn| {
+                    if drawn == states.len() {
+                        states.push(format!("{stream:?}"));
+                        stream.word();
+                    }
+                    states[drawn] == shown
+                })
+            })
+            .collect()
+    }
+}
+
+/// The beginning of `text` up to where its first brace closes.
+fn braced(text: &str) -> &str {
+    let mut depth = 0;
+    let end = text.char_indices().find(|(_, c)| {
+        depth += match c {
+            '{' => 1,
+            '}' => -1,
+            _ => return false,
+        };
+        depth == 0
+    });
+    end.map_or(text, |(end, brace)| &text[..end + brace.len_utf8()])
 }
 
 impl Sampler for Observer {
@@ -156,6 +211,9 @@ impl Sampler for Observer {
         FORM.get().give(candidates);
         self.inner.apply(candidates);
         SEEN.set(Some(Seen::of(candidates)));
+        if COUNTING.get() {
+            DRAWS.set(self.draws());
+        }
         if candidates.chosen().is_none() {
             candidates.choose(candidates.best().id);
         }
@@ -167,5 +225,25 @@ impl Sampler for Observer {
 
     fn reset(&mut self) {
         self.inner.reset();
+    }
+}
+
+/// Takes the most likely token: the end of chains whose stages do not select.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Last {}
+
+impl Stage for Last {
+    const NAME: &'static str = "end_of_a_test_chain";
+    const KIND: Kind = Kind::Select;
+
+    fn build(self, _: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
+        Ok(Box::new(self))
+    }
+}
+
+impl Sampler for Last {
+    fn apply(&mut self, candidates: &mut Candidates<'_>) {
+        candidates.choose(candidates.best().id);
     }
 }
