@@ -545,8 +545,7 @@ impl<'a> Candidates<'a> {
     // ---- inside -----------------------------------------------------------
 
     /// What the last stage did wrong, if anything.
-    pub(crate) fn fault(&mut self) -> Option<Fault> {
-        self.drop_masked();
+    pub(crate) fn fault(&self) -> Option<Fault> {
         self.fault
     }
 
@@ -662,6 +661,9 @@ impl<'a> Candidates<'a> {
         if is_logit(new) {
             self.logits[at] = new;
             blocks::refresh(self.logits, &mut self.scratch.maxima, at);
+            if new == f32::NEG_INFINITY {
+                self.drop_masked();
+            }
         } else {
             self.break_at(TokenId(at as u32), new);
         }
@@ -699,7 +701,14 @@ impl<'a> Candidates<'a> {
         let masked = |c: &Candidate| c.logit == f32::NEG_INFINITY;
         let list = &mut self.scratch.list;
         let exhausted = match self.order {
-            None => blocks::maximum(&self.scratch.maxima) == f32::NEG_INFINITY,
+            None => {
+                let none = blocks::maximum(&self.scratch.maxima) == f32::NEG_INFINITY;
+                if none {
+                    self.logits[0] = 0.0;
+                    blocks::refresh(self.logits, &mut self.scratch.maxima, 0);
+                }
+                none
+            }
             Some(_) => {
                 let first = list[0].id;
                 list.retain(|c| !masked(c));
