@@ -23,7 +23,7 @@ pub(crate) enum Command {
     /// failed, 2 the command line or the chain is wrong.
     ///
     /// Every parameter of every stage can be set in braces, as in
-    /// --samplers 'top_k{k=40};min_p{p=0.1};temperature'. Many have flags as
+    /// `--samplers 'top_k{k=40};min_p{p=0.1};temperature'`. Many have flags as
     /// well, with llama.cpp's names. A flag sets its parameter on every
     /// occurrence of its stage; it is an error if the stage is not in the chain,
     /// or has the parameter in braces already. On top of --chain, a flag
@@ -70,7 +70,7 @@ pub(crate) struct RunArgs {
     /// Print the prompt before the generated text
     #[arg(long)]
     pub(crate) echo: bool,
-    /// Let printed forms of special tokens in the prompt, such as <|im_end|>,
+    /// Let printed forms of special tokens in the prompt, such as `</s>`,
     /// stand for these tokens, as llama.cpp does; otherwise they are plain text
     #[arg(long)]
     pub(crate) special: bool,

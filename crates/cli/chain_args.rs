@@ -147,7 +147,7 @@ impl ChainPlan {
         self.config.build(registry, vocab).map_err(|source| {
             let flag = self.blame(&source);
             let source = match &self.file {
-                Some(path) => Failure::ChainFile { path: path.clone(), source },
+                Some(path) => Failure::ChainFile { path: path.clone(), source: source.into() },
                 None => Failure::Chain(source),
             };
             match flag {
@@ -260,5 +260,6 @@ fn source(
 pub(crate) fn read(path: &Path) -> Result<ChainConfig, Failure> {
     let text =
         fs::read_to_string(path).map_err(|source| Failure::Read { path: path.into(), source })?;
-    text.parse().map_err(|source| Failure::ChainFile { path: path.into(), source })
+    text.parse()
+        .map_err(|source| Failure::ChainFile { path: path.into(), source: Box::new(source) })
 }

@@ -45,5 +45,5 @@ fn chain_line(file: &Path, registry: &Registry, vocab: &dyn Vocab) -> Result<Str
     let chain = chain_args::read(file)?.build(registry, vocab);
     chain
         .map(|chain| chain.to_string())
-        .map_err(|source| Failure::ChainFile { path: file.into(), source })
+        .map_err(|source| Failure::ChainFile { path: file.into(), source: Box::new(source) })
 }

@@ -38,6 +38,6 @@ pub(crate) fn load(path: &Path, options: &LoadOptions) -> Result<GgufModel, Fail
     GgufModel::load(path, options).map_err(|source| match source {
         // It names the file itself.
         EngineError::Open { .. } => source.into(),
-        source => Failure::Model { path: path.into(), source },
+        source => Failure::Model { path: path.into(), source: Box::new(source) },
     })
 }

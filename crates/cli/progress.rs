@@ -2,6 +2,9 @@ use std::io::{self, IsTerminal as _};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+/// A prompt of so many tokens is evaluated before a bar could be read.
+const SHORT: usize = 64;
+
 /// How much of a long prompt has been evaluated, shown on a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -11,7 +14,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// For a prompt of so many tokens.
     pub(crate) fn new(tokens: usize) -> Self {
-        let target = if io::stderr().is_terminal() {
+        let target = if tokens > SHORT && io::stderr().is_terminal() {
             ProgressDrawTarget::stderr()
         } else {
             ProgressDrawTarget::hidden()

@@ -14,9 +14,9 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Chain(#[from] ChainError),
     #[error("{}", path.display())]
-    ChainFile { path: PathBuf, source: ChainError },
+    ChainFile { path: PathBuf, source: Box<ChainError> },
     #[error("{flag}")]
-    Flag { flag: String, source: Box<Failure> },
+    Flag { flag: String, source: Box<Self> },
     #[error("cannot read '{}'", path.display())]
     Read { path: PathBuf, source: io::Error },
     /// A command line that clap cannot see through.
@@ -26,7 +26,7 @@ pub(crate) enum Failure {
     #[error("{wrong} of {all} chain files are wrong")]
     Checked { wrong: usize, all: usize },
     #[error("the model '{}'", path.display())]
-    Model { path: PathBuf, source: EngineError },
+    Model { path: PathBuf, source: Box<EngineError> },
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// Tokens are counted from 1.
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn causes_follow_in_one_line_and_a_parser_is_heard_once() {
         let source = "\n[[stage]\n".parse::<ChainConfig>().expect_err("not TOML");
-        let failure = Failure::ChainFile { path: "a.toml".into(), source };
+        let failure = Failure::ChainFile { path: "a.toml".into(), source: source.into() };
         let line = line(&failure);
         assert!(line.starts_with("a.toml: line 2: not TOML: "), "{line}");
         assert!(!line.contains('\n') && !line.contains('^'), "{line}");

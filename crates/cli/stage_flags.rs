@@ -227,3 +227,141 @@ pub(crate) fn dashed(flag: &str) -> String {
 fn dashed_list(flags: &[String]) -> String {
     flags.iter().map(|flag| dashed(flag)).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+    use logitchain_core::{BuildContext, Candidates, Kind, ParamError, Sampler, Stage};
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::args::Cli;
+
+    /// A third party's stage that does nothing.
+    macro_rules! stage {
+        ($stage:ident, $name:literal, $($flags:expr => $param:ident: $type:ty),*) => {
+            /// A stage.
+            #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+            #[serde(default, deny_unknown_fields)]
+            struct $stage {
+                $(
+                    /// A parameter.
+                    #[schemars(extend("flags" = $flags))]
+                    $param: $type,
+                )*
+            }
+
+            impl Stage for $stage {
+                const NAME: &'static str = $name;
+                const KIND: Kind = Kind::Filter;
+
+                fn build(self, _: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
+                    Ok(Box::new(self))
+                }
+            }
+
+            impl Sampler for $stage {
+                fn apply(&mut self, _: &mut Candidates<'_>) {}
+            }
+        };
+    }
+
+    stage!(First, "first", ["rate", "r"] => rate: f64, ["on"] => on: bool, ["word"] => words: Vec<String>);
+    stage!(Second, "second", ["rate", "the-rate"] => r: i64, ["text"] => text: String);
+    stage!(Takes, "takes", ["seed"] => s: f64);
+    stage!(TakesAlias, "takes_alias", ["n-predict"] => s: f64);
+    stage!(TakesLetter, "takes_letter", ["m"] => s: f64);
+    stage!(TakesHelp, "takes_help", ["help"] => s: f64);
+    stage!(Broken, "broken", ["-x"] => s: f64);
+    stage!(Both, "zz_both", ["r", "text"] => s: f64);
+
+    fn flags(registry: &Registry) -> Result<StageFlags, Failure> {
+        StageFlags::new(registry, &Cli::command())
+    }
+
+    fn two() -> Registry {
+        let registry = Registry::default().with::<First>();
+        registry.and_then(Registry::with::<Second>).expect("two names")
+    }
+
+    fn given(args: &[&str]) -> Vec<Given> {
+        let flags = flags(&two()).expect("sound flags");
+        let args = ["logitchain", "run", "x"].iter().chain(args);
+        let matches = flags.add_to(Cli::command()).try_get_matches_from(args).expect("flags");
+        flags.given(matches.subcommand().expect("run").1)
+    }
+
+    fn values(args: &[&str]) -> Vec<String> {
+        let given = given(args);
+        let set = given.iter().flat_map(|given| {
+            given.targets.iter().map(move |Target { stage, param }| {
+                format!("{stage}.{}={}", param.name, crate::list::value(&given.value(param)))
+            })
+        });
+        set.collect()
+    }
+
+    #[test]
+    fn the_command_line_with_all_flags_is_sound() {
+        let linked = Registry::linked().expect("the built-in stages");
+        let flags = flags(&linked).expect("sound flags");
+        flags.add_to(Cli::command()).debug_assert();
+        super::tests::flags(&two()).expect("sound flags").add_to(Cli::command()).debug_assert();
+    }
+
+    #[test]
+    fn stages_may_share_a_flag_and_each_reads_its_own_kind() {
+        for flag in ["--rate", "-r", "--the-rate"] {
+            assert_eq!(values(&[flag, "-2"]), ["first.rate=-2", "second.r=-2"]);
+        }
+    }
+
+    #[test]
+    fn lists_grow_by_every_flag_and_read_escapes() {
+        assert_eq!(
+            values(&["--word", r"\n", "--word", "--", "--word", "-1"]),
+            [r#"first.words=["\n", "--", "-1"]"#]
+        );
+    }
+
+    #[test]
+    fn a_switch_needs_no_value_and_text_is_taken_as_it_is() {
+        assert_eq!(values(&["--on"]), ["first.on=true"]);
+        assert_eq!(values(&["--on=false"]), ["first.on=false"]);
+        assert_eq!(values(&["--text", r"-\d7"]), [r#"second.text="-\\d7""#]);
+    }
+
+    #[test]
+    fn a_stage_cannot_take_a_flag_of_the_program() {
+        let taken = [
+            (Registry::default().with::<Takes>(), "takes", "--seed"),
+            (Registry::default().with::<TakesAlias>(), "takes_alias", "--n-predict"),
+            (Registry::default().with::<TakesLetter>(), "takes_letter", "-m"),
+            (Registry::default().with::<TakesHelp>(), "takes_help", "--help"),
+        ];
+        for (registry, stage, flag) in taken {
+            let error = flags(&registry.expect("one stage")).expect_err("taken").to_string();
+            assert_eq!(
+                error,
+                format!(
+                    "stage `{stage}` (this program) declares the flag `{flag}` for `s`, which is \
+                     the program's own"
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn flags_that_are_none_or_join_others_are_errors() {
+        let registry = Registry::default().with::<Broken>().expect("one stage");
+        let error = flags(&registry).expect_err("no flag").to_string();
+        assert!(
+            error.ends_with("declares the flag `---x` for `s`, which cannot be a flag"),
+            "{error}"
+        );
+        let registry = two().with::<Both>().expect("three stages");
+        let error = flags(&registry).expect_err("two flags in one").to_string();
+        assert!(error.starts_with("the flags -r, --text of stage `zz_both`"), "{error}");
+    }
+}

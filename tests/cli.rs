@@ -1,0 +1,671 @@
+//! The program as its users meet it: the real binary, on the embedded model.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use logitchain::{Registry, engine::EMBEDDED_GGUF};
+
+/// What a run of the program left behind.
+#[derive(Debug)]
+struct Outcome {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Outcome {
+    /// Of a run that must go well.
+    fn text(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:#?}");
+        self.stdout
+    }
+
+    /// The line on stderr that begins so, without its beginning.
+    fn told(&self, what: &str) -> &str {
+        let line = self.stderr.lines().find_map(|line| line.strip_prefix(what));
+        line.unwrap_or_else(|| panic!("no line begins with {what:?}: {self:#?}"))
+    }
+
+    /// The message of a run that must fail: one line, and nothing else anywhere.
+    fn error(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        assert_eq!(self.stdout, "", "{self:#?}");
+        let line = self.stderr.strip_suffix('\n').unwrap_or(&self.stderr);
+        assert!(!line.contains('\n'), "{self:#?}");
+        let message = line.strip_prefix("error: ");
+        message.unwrap_or_else(|| panic!("no error: {line}")).to_owned()
+    }
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_logitchain"));
+    command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn with_stdin(args: &[&str], stdin: &[u8]) -> Outcome {
+    let mut child = command(args).stdin(Stdio::piped()).spawn().expect("the program starts");
+    // A program that fails before it reads closes the pipe.
+    let _ = child.stdin.take().expect("a pipe").write_all(stdin);
+    let output = child.wait_with_output().expect("the program ends");
+    Outcome {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+fn program(args: &[&str]) -> Outcome {
+    with_stdin(args, b"")
+}
+
+/// `run` on a fixed prompt, for a few tokens.
+fn run(args: &[&str]) -> Outcome {
+    program(&[&["run", "Once upon a time", "-n", "12"], args].concat())
+}
+
+/// A file of this test's own.
+fn file(name: &str, content: impl AsRef<[u8]>) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, content).expect("the folder can be written to");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+// The main job.
+
+#[test]
+fn run_tells_the_seed_the_chain_and_why_it_stopped_and_repeats_itself() {
+    let first = run(&["--samplers", "top_k;temperature"]);
+    assert_eq!(first.told("seed: "), "42");
+    assert_eq!(first.told("sampler chain: "), "logits -> top-k -> temp-ext -> dist");
+    assert_eq!(first.told("stopped: "), "token limit (12)");
+    let again = run(&["--samplers", "top_k;temperature", "-t", "2"]);
+    assert_eq!(first.stderr, again.stderr);
+    let text = first.text();
+    assert!(text.trim().len() > 12 && text.ends_with('\n'), "{text:?}");
+    assert_eq!(text, again.text());
+}
+
+#[test]
+fn without_a_choice_the_chain_is_llama_cpps() {
+    assert_eq!(
+        run(&[]).told("sampler chain: "),
+        "logits -> ?penalties -> ?dry -> ?top-n-sigma -> top-k -> ?typical -> top-p -> min-p -> \
+         ?xtc -> temp-ext -> dist"
+    );
+}
+
+#[test]
+fn letters_and_names_choose_the_same_chain() {
+    let names = run(&["--samplers", "top-k, TOP_P ,temp"]).text();
+    assert_eq!(run(&["--sampling-seq", "kpt"]).text(), names);
+    assert_eq!(run(&["--sampler-seq", "kpt"]).text(), names);
+}
+
+#[test]
+fn a_random_seed_is_told_and_can_be_given_again() {
+    for random in ["random", "-1"] {
+        let first = run(&["--seed", random]);
+        let seed = first.told("seed: ").to_owned();
+        assert_ne!(seed, random);
+        assert_eq!(run(&["-s", &seed]).text(), first.text());
+    }
+    let seeds = [run(&["--seed", "1"]).text(), run(&["--seed", "2"]).text()];
+    assert_ne!(seeds[0], seeds[1]);
+}
+
+#[test]
+fn the_generator_is_part_of_the_choice() {
+    let own = run(&["--rng", "xoshiro256++"]).text();
+    assert_eq!(run(&[]).text(), own);
+    assert_ne!(run(&["--rng", "mt19937"]).text(), own);
+}
+
+// Prompts.
+
+#[test]
+fn the_prompt_comes_from_an_argument_a_flag_a_file_or_stdin() {
+    let text = run(&[]).text();
+    let prompt = file("prompt.txt", "Once upon a time\n");
+    assert_eq!(program(&["run", "-n", "12", "-p", "Once upon a time"]).text(), text);
+    assert_eq!(program(&["run", "-n", "12", "-f", &prompt]).text(), text);
+    assert_eq!(program(&["run", "-n", "12", "--file", &prompt]).text(), text);
+    assert_eq!(with_stdin(&["run", "-n", "12"], b"Once upon a time").text(), text);
+    assert_eq!(with_stdin(&["run", "-n", "12"], b"Once upon a time\r\n").text(), text);
+}
+
+#[test]
+fn two_prompts_are_an_error() {
+    for other in [["-p", "y"], ["-f", "y"]] {
+        let outcome = program(&["run", "x", other[0], other[1]]);
+        assert_eq!(outcome.code, Some(2));
+        assert!(outcome.told("error: ").contains("cannot be used with"), "{outcome:#?}");
+    }
+}
+
+#[test]
+fn prompts_that_cannot_be_read_are_errors() {
+    let missing = program(&["run", "-f", "no/such.txt"]).error(2);
+    assert!(missing.starts_with("cannot read 'no/such.txt': "), "{missing}");
+    let binary = file("binary.txt", b"\xFF\xFE");
+    assert!(program(&["run", "-f", &binary]).error(2).contains("UTF-8"));
+    assert!(with_stdin(&["run"], b"\xFF\xFE").error(1).starts_with("cannot read stdin: "));
+}
+
+#[test]
+fn an_empty_prompt_is_the_beginning_of_a_text() {
+    assert!(!program(&["run", "", "-n", "4"]).text().is_empty());
+}
+
+#[test]
+fn echo_prints_the_prompt_first() {
+    let text = run(&[]).text();
+    assert_eq!(run(&["--echo"]).text(), format!("Once upon a time{text}"));
+}
+
+#[test]
+fn escapes_are_read_in_prompts_only_when_asked_for() {
+    let breaks = program(&["run", "a\nb", "-n", "1", "--echo"]).text();
+    assert_eq!(program(&["run", r"a\nb", "-n", "1", "--echo", "-e"]).text(), breaks);
+    let plain = program(&["run", r"a\nb", "-n", "1", "--echo"]).text();
+    assert!(plain.starts_with(r"a\nb"), "{plain:?}");
+}
+
+#[test]
+fn special_tokens_in_a_prompt_are_plain_text_unless_asked_for() {
+    let ends = |args: &[&str]| program(&[&["run", "The end.</s>", "--greedy"], args].concat());
+    assert_ne!(ends(&[]).text(), ends(&["--special"]).text());
+}
+
+// Stopping.
+
+#[test]
+fn a_stop_string_ends_the_text_before_it() {
+    let text = run(&[]).text();
+    let word = text.split_whitespace().nth(2).expect("some words");
+    let stopped = run(&["--stop", "no such text", "--stop", word]);
+    assert_eq!(stopped.told("stopped: "), format!("stop string {word:?}"));
+    let before = text.split(word).next().expect("a beginning");
+    assert_eq!(stopped.text().trim_end(), before.trim_end());
+}
+
+#[test]
+fn stop_strings_can_be_line_breaks_and_not_empty() {
+    let broken = program(&["run", "Once upon a time", "--stop", r"\n"]);
+    assert_eq!(broken.told("stopped: "), r#"stop string "\n""#);
+    assert_eq!(broken.text().matches('\n').count(), 1);
+    let message = "a stop string is empty; it needs at least one character";
+    assert_eq!(run(&["--stop", ""]).error(2), message);
+    assert_eq!(run(&["--stop", "x", "--stop", ""]).error(2), message);
+}
+
+#[test]
+fn without_a_limit_the_context_is_the_limit() {
+    let outcome = program(&["run", "Once", "-n", "-1", "--ignore-eos", "--samplers", "top_k"]);
+    assert_eq!(outcome.told("sampler chain: "), "logits -> logit-bias -> top-k -> dist");
+    assert_eq!(outcome.told("stopped: "), "the model's context is full");
+    assert_eq!(program(&["run", "Once", "-n", "0"]).text(), "");
+    let refused = program(&["run", "Once", "-n", "-2"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("a whole number, or -1 for no limit"), "{refused:#?}");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let mut child = command(&["run", "Once", "-n", "200", "--ignore-eos"])
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let mut stdout = child.stdout.take().expect("a pipe");
+    stdout.read_exact(&mut [0]).expect("a byte");
+    drop(stdout);
+    let output = child.wait_with_output().expect("the program ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(!stderr.contains("error") && !stderr.contains("panic"), "{stderr}");
+}
+
+#[test]
+fn timing_shows_speed_and_shares() {
+    let outcome = run(&["--timing"]);
+    for line in ["prompt", "generated", "forward pass", "sampling", "decoding", "model load"] {
+        assert!(outcome.told(line).contains(char::is_numeric));
+    }
+    assert!(outcome.told("generated").contains("12 tokens"));
+}
+
+// Flags of stages.
+
+#[test]
+fn llama_cpps_sampling_flags_are_there() {
+    let default: &[[&str; 2]] = &[
+        ["--temp", "0.7"],
+        ["--temperature", "0.7"],
+        ["--dynatemp-range", "0.1"],
+        ["--dynatemp-exp", "1.1"],
+        ["--top-k", "20"],
+        ["--top-k", "-1"],
+        ["--top-p", "0.9"],
+        ["--min-p", "0.1"],
+        ["--typical", "0.9"],
+        ["--typical-p", "0.9"],
+        ["--top-nsigma", "1.5"],
+        ["--top-n-sigma", "-1"],
+        ["--xtc-probability", "0.5"],
+        ["--xtc-threshold", "0.2"],
+        ["--repeat-last-n", "32"],
+        ["--repeat-penalty", "1.1"],
+        ["--presence-penalty", "0.1"],
+        ["--frequency-penalty", "-0.1"],
+        ["--dry-multiplier", "0.8"],
+        ["--dry-base", "1.8"],
+        ["--dry-allowed-length", "3"],
+        ["--dry-penalty-last-n", "32"],
+        ["--dry-sequence-breaker", r"\n"],
+        ["--dry-sequence-breaker", "none"],
+        ["--logit-bias", "5+1.5"],
+        ["-l", "5-inf"],
+    ];
+    for flag in default {
+        program(&["run", "x", "-n", "1", flag[0], flag[1]]).text();
+    }
+    let others: &[(&str, &[&str])] = &[
+        ("logits -> adaptive-p", &["--samplers", "adaptive_p", "--adaptive-target", "0.4"]),
+        ("logits -> adaptive-p", &["--samplers", "adaptive_p", "--adaptive-decay", "0.5"]),
+        ("logits -> temp-ext -> mirostat", &["--mirostat", "1", "--mirostat-lr", "0.2"]),
+        ("logits -> temp-ext -> mirostat-v2", &["--mirostat", "2", "--mirostat-ent", "4"]),
+        ("logits -> top-k -> dist", &["--mirostat", "0", "--samplers", "top_k"]),
+        (
+            "logits -> logit-bias -> temp-ext -> mirostat-v2",
+            &["--mirostat", "2", "--logit-bias", "5-1"],
+        ),
+    ];
+    for (chain, flags) in others {
+        let outcome = program(&[&["run", "x", "-n", "1"], *flags].concat());
+        assert_eq!(outcome.told("sampler chain: "), *chain);
+        outcome.text();
+    }
+}
+
+#[test]
+fn a_flag_is_the_same_as_a_parameter_in_braces() {
+    for (list, flags, braces) in [
+        ("top_k", &["--top-k", "3"][..], "top_k{k=3}"),
+        ("temperature", &["--temp", "1.7"], "temperature{t=1.7}"),
+        ("penalties", &["--repeat-penalty", "1.5"], "penalties{repeat=1.5}"),
+        ("top_k;temp;top_k", &["--top-k", "2"], "top_k{k=2};temp;top_k{k=2}"),
+        ("logit_bias", &["-l", "265+9", "-l", "270+9"], "logit_bias{bias=['265+9','270+9']}"),
+    ] {
+        let flagged = run(&[&["--samplers", list], flags].concat()).text();
+        assert_eq!(flagged, run(&["--samplers", braces]).text());
+        assert_ne!(flagged, run(&["--samplers", list]).text());
+    }
+}
+
+#[test]
+fn the_best_token_is_chosen_by_greedy_and_at_temperature_0() {
+    let greedy = run(&["--greedy"]);
+    assert!(greedy.told("sampler chain: ").ends_with("temp-ext -> greedy"));
+    let greedy = greedy.text();
+    for same in [
+        &["--greedy", "--seed", "7"][..],
+        &["--temp", "0", "--seed", "7"],
+        &["--temp", "-0.5"],
+        &["--temp", "1e-40"],
+        &["--samplers", "", "--greedy"],
+        &["--samplers", "top_k;dist", "--greedy"],
+        &["--top-k", "1"],
+    ] {
+        assert_eq!(run(same).text(), greedy, "{same:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_chain_is_told_before_the_model_is_loaded() {
+    let default = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
+    for (args, message) in [
+        (
+            &["--samplers", "top_k", "--dry-multiplier", "0.8"][..],
+            "`--dry-multiplier` is for the stage `dry`, which is not in the chain `top_k`"
+                .to_owned(),
+        ),
+        (
+            &["--mirostat-lr", "0.2"],
+            format!(
+                "`--mirostat-lr` is for the stages `mirostat` and `mirostat_v2`, which are not in \
+                 the chain `{default}`"
+            ),
+        ),
+        (
+            &["--mirostat", "1", "--top-k", "5"],
+            "`--top-k` is for the stage `top_k`, which is not in the chain `temperature;mirostat`"
+                .to_owned(),
+        ),
+        (
+            &["--samplers", "top_k{k=5}", "--top-k", "4"],
+            "`--top-k 4` and `top_k{k=5}` both set `k` of stage 1; leave one out".to_owned(),
+        ),
+        (
+            &["--samplers", "adaptive_p{target=0.3}", "--greedy"],
+            "`--greedy` would replace `adaptive_p{target=0.3}`; leave one out".to_owned(),
+        ),
+        (
+            &["--mirostat", "2", "--samplers", "top_k"],
+            "`--mirostat 2` and `--samplers` both say what the chain is; leave one out".to_owned(),
+        ),
+        (
+            &["--samplers", "top_k;;temperature"],
+            "stage 2 of `top_k;;temperature` is empty; write a stage's name between the separators"
+                .to_owned(),
+        ),
+        (
+            &["--samplers", "top_k{kk=5}"],
+            "stage 1, `top_k`: no parameter is called `kk`; did you mean `k`? (it has k)"
+                .to_owned(),
+        ),
+        (
+            &["--min-p", "1.5"],
+            "--min-p 1.5: stage 7, `min_p`: `p` must be between 0 and 1, got 1.5".to_owned(),
+        ),
+        (
+            &["--rng", "mt19937", "--seed", "4294967296"],
+            "seed 4294967296 is too large for mt19937, whose seeds end at 4294967295".to_owned(),
+        ),
+    ] {
+        // A model that is not there would be told of first, if it came first.
+        let message_got = run(&[args, &["-m", "no/such.gguf"]].concat()).error(2);
+        assert_eq!(message_got, message);
+    }
+    for (args, part) in [
+        (&["--samplers", "top_k;temprature"][..], "`temprature`; did you mean `temperature`?"),
+        (&["--samplers", "temprature", "--temp", "1"], "did you mean `temperature`?"),
+        (&["--samplers", "dist;top_k"], "stage 1: `dist` selects a token"),
+        (&["--sampling-seq", "kq"], "stage 2: no stage has the letter `q`"),
+        (&["--top-k", "0.1"], "--top-k 0.1: stage 4, `top_k`: `k` cannot be 0.1"),
+        (&["--top-k", "1e3"], "`k` cannot be 1000"),
+        (&["--top-k", "many"], r#"`k` cannot be "many""#),
+        (&["--temp", "nan"], "`t` must be a finite number"),
+        (&["--temp", "inf"], "`t` must be a finite number"),
+        (&["--repeat-penalty", "0"], "`repeat` must be"),
+        (&["--repeat-last-n", "-1"], "`last_n` cannot be -1"),
+        (&["-l", "15043"], "`bias` cannot be"),
+        (&["-l", "x-1"], "`bias` cannot be"),
+        (&["-l", "15043--1"], "`bias` cannot be"),
+        (&["--chain", "no/such.toml"], "cannot read 'no/such.toml': "),
+    ] {
+        let message = run(&[args, &["-m", "no/such.gguf"]].concat()).error(2);
+        assert!(message.contains(part), "{message:?} should contain {part:?}");
+    }
+}
+
+#[test]
+fn token_ids_are_checked_against_the_model() {
+    let message = run(&["-l", "5000-inf"]).error(2);
+    assert!(message.contains("token 5000") && message.contains("2047"), "{message}");
+}
+
+#[test]
+fn what_clap_refuses_ends_with_2_and_a_hint() {
+    for (args, part) in [
+        (&["--topk", "4"][..], "--top-k"),
+        (&["--seed", "4.2"], "`4.2` is not a seed"),
+        (&["--rng", "mt"], "mt19937"),
+        (&["--mirostat", "3"], "0..=2"),
+        (&["-t", "0"], "--threads"),
+        (&["--samplers", "top_k", "--sampling-seq", "k"], "cannot be used with"),
+        (&["--chain", "a.toml", "--greedy"], "cannot be used with"),
+    ] {
+        let outcome = run(args);
+        assert_eq!(outcome.code, Some(2), "{outcome:#?}");
+        assert!(outcome.stderr.contains(part), "{outcome:#?}");
+    }
+}
+
+// Chain files.
+
+#[test]
+fn a_chain_file_is_run_and_flags_replace_its_values() {
+    let chain = file(
+        "run.toml",
+        "seed = 7\n[[stage]]\nuse = 'top_k'\nk = 3\n[[stage]]\nuse = 'temperature'\nt = 1.5\n\
+         [[stage]]\nuse = 'dist'\n",
+    );
+    let outcome = run(&["--chain", &chain]);
+    assert_eq!(outcome.told("seed: "), "7");
+    assert_eq!(
+        outcome.text(),
+        run(&["--samplers", "top_k{k=3};temp{t=1.5}", "--seed", "7"]).text()
+    );
+    let replaced = run(&["--chain", &chain, "--top-k", "0", "--seed", "8", "-l", "5-inf"]);
+    assert_eq!(replaced.told("seed: "), "8");
+    let printed = "logits -> logit-bias -> ?top-k -> temp-ext -> dist";
+    assert_eq!(replaced.told("sampler chain: "), printed);
+    let absent = run(&["--chain", &chain, "--min-p", "0.1"]).error(2);
+    assert!(absent.starts_with("`--min-p` is for the stage `min_p`"), "{absent}");
+}
+
+#[test]
+fn ignore_eos_joins_the_biases_that_are_there() {
+    let chain = "samplers = \"temperature;logit_bias{bias=['5-inf']}\"";
+    let chain = file("bias.toml", chain);
+    let outcome = run(&["--chain", &chain, "--ignore-eos"]);
+    assert_eq!(outcome.told("sampler chain: "), "logits -> temp-ext -> logit-bias -> dist");
+    // Its own end token is the most likely one after the prompt, if it is
+    // allowed to be.
+    let ended = |args: &[&str]| run(&[&["--samplers", "", "-l", "2+1000"], args].concat());
+    assert!(ended(&[]).told("stopped: ").contains("ended the text"));
+    assert_eq!(ended(&["--ignore-eos"]).told("stopped: "), "token limit (12)");
+}
+
+#[test]
+fn check_prints_the_chain_of_a_file() {
+    let tables = "[[stage]]\nuse = 'top_k'\n[[stage]]\nuse = 'top_p'\np = 1\n[[stage]]\n\
+                  use = 'temperature'\n[[stage]]\nuse = 'dist'\n";
+    for (name, text) in [
+        ("list.toml", "samplers = 'top_k;top_p{p=1};temperature'"),
+        ("array.toml", "samplers = ['top_k', 'top-p{p=1}', 'temperature']"),
+        ("tables.toml", tables),
+    ] {
+        let printed = program(&["check", &file(name, text)]).text();
+        assert_eq!(printed, "logits -> top-k -> ?top-p -> temp-ext -> dist\n");
+    }
+}
+
+#[test]
+fn check_says_where_a_file_is_wrong() {
+    let start = "[[stage]]\nuse = 'top_k'\n[[stage]]\n";
+    for (name, text, message) in [
+        (
+            "range.toml",
+            format!("{start}use = 'min_p'\np = 1.5\n[[stage]]\nuse = 'dist'\n"),
+            "line 5, stage 2, `min_p`: `p` must be between 0 and 1, got 1.5",
+        ),
+        (
+            "type.toml",
+            format!("{start}use = 'top_k'\nk = '40'\n[[stage]]\nuse = 'dist'\n"),
+            "line 5, stage 2, `top_k`: `k` cannot be \"40\": invalid type",
+        ),
+        (
+            "name.toml",
+            format!("{start}use = 'temprature'\n"),
+            "line 4, stage 2: no stage is called `temprature`; did you mean `temperature`?",
+        ),
+        (
+            "key.toml",
+            "sede = 1\n".to_owned(),
+            "line 1: no key is called `sede`; did you mean `seed`?",
+        ),
+        ("toml.toml", "seed = 1\nx x\n".to_owned(), "line 2: not TOML: "),
+        ("end.toml", format!("{start}use = 'top_p'\n"), "no stage selects a token"),
+    ] {
+        let path = file(name, text);
+        let message_got = program(&["check", &path]).error(2);
+        let place = format!("{path}: {message}");
+        assert!(message_got.starts_with(&place), "{message_got:?} should begin with {place:?}");
+    }
+}
+
+#[test]
+fn check_takes_several_files_and_a_model() {
+    let good = file("good.toml", "samplers = 'top_k'");
+    let bad = file("bad.toml", "samplers = 'topp_k'");
+    let outcome = program(&["check", &good, &bad, &good]);
+    assert_eq!(outcome.code, Some(2));
+    let line = format!("{good}: logits -> top-k -> dist\n");
+    assert_eq!(outcome.stdout, line.repeat(2));
+    assert_eq!(outcome.stderr.lines().count(), 2, "{outcome:#?}");
+    assert!(outcome.told("error: ").starts_with(&bad));
+
+    let biased = file("biased.toml", "samplers = \"logit_bias{bias=['5000-inf']}\"");
+    let model = file("check.gguf", EMBEDDED_GGUF);
+    program(&["check", &biased]).text();
+    let message = program(&["check", &biased, "-m", &model]).error(2);
+    assert!(message.contains("token 5000"), "{message}");
+}
+
+// Models.
+
+#[test]
+fn a_model_file_is_the_same_as_the_model_in_the_program() {
+    let model = file("same.gguf", EMBEDDED_GGUF);
+    assert_eq!(run(&["-m", &model, "-t", "2"]).text(), run(&[]).text());
+}
+
+#[test]
+fn broken_models_end_with_1_and_one_line_that_names_the_file() {
+    let mut lying = EMBEDDED_GGUF.to_vec();
+    lying[8..16].copy_from_slice(&u64::MAX.to_le_bytes());
+    let cases: [(&str, &[u8]); 5] = [
+        ("empty.gguf", b""),
+        ("text.gguf", b"this is not a model"),
+        ("head.gguf", &EMBEDDED_GGUF[..100]),
+        ("half.gguf", &EMBEDDED_GGUF[..EMBEDDED_GGUF.len() / 2]),
+        ("lying.gguf", &lying),
+    ];
+    for (name, content) in cases {
+        let path = file(name, content);
+        let message = run(&["-m", &path]).error(1);
+        assert!(message.contains(&path), "{message}");
+    }
+    let message = run(&["-m", "no/such.gguf"]).error(1);
+    assert!(message.starts_with("cannot open the model 'no/such.gguf': "), "{message}");
+}
+
+// Chat.
+
+/// The embedded model with a chat template.
+fn chat_model(name: &str) -> PathBuf {
+    const ALIGNMENT: usize = 32;
+    let template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}\
+                    {% if add_generation_prompt %}assistant:{% endif %}";
+    let entry = |template: &str| {
+        let key = "tokenizer.chat_template";
+        let mut entry = (key.len() as u64).to_le_bytes().to_vec();
+        entry.extend(key.bytes());
+        entry.extend(8_u32.to_le_bytes()); // text
+        entry.extend((template.len() as u64).to_le_bytes());
+        entry.extend(template.bytes());
+        entry
+    };
+    // A comment fills it up, so that the tensors behind it stay aligned.
+    let missing = (2 * ALIGNMENT - (entry(template).len() + 4) % ALIGNMENT) % ALIGNMENT;
+    let entry = entry(&format!("{template}{{#{}#}}", " ".repeat(missing)));
+    assert_eq!(entry.len() % ALIGNMENT, 0);
+    let mut model = EMBEDDED_GGUF.to_vec();
+    let count = u64::from_le_bytes(model[16..24].try_into().expect("eight bytes"));
+    model[16..24].copy_from_slice(&(count + 1).to_le_bytes());
+    model.splice(24..24, entry);
+    file(name, model).into()
+}
+
+#[test]
+fn chat_answers_a_line_with_what_the_rendered_conversation_continues_to() {
+    let model = chat_model("chat.gguf");
+    let model = model.to_str().expect("UTF-8");
+    let options = ["-m", model, "--greedy", "-n", "10", "--stop", r"\n"];
+    let chat = with_stdin(
+        &[&["chat", "--system", "Speak."], &options[..]].concat(),
+        b"Who is there?\n\nAnd who are you?\r\n",
+    )
+    .text();
+    let answers: Vec<&str> = chat.split_inclusive('\n').collect();
+    assert_eq!(answers.len(), 2, "{chat:?}");
+
+    let mut conversation = "system: Speak.\nuser: Who is there?\nassistant:".to_owned();
+    let first = program(&[&["run", &conversation], &options[..]].concat()).text();
+    assert_eq!(answers[0], first);
+    let said = first.strip_suffix('\n').expect("a line");
+    conversation += &format!(" {said}\nuser: And who are you?\nassistant:");
+    let second = program(&[&["run", &conversation], &options[..]].concat()).text();
+    assert_eq!(answers[1], second);
+}
+
+#[test]
+fn chat_needs_a_template() {
+    assert_eq!(
+        program(&["chat"]).error(1),
+        "the model has no chat template, so it cannot chat: continue texts with `run`, or give a \
+         model that has one with -m"
+    );
+}
+
+// What there is to know.
+
+#[test]
+fn list_has_a_line_for_every_stage() {
+    let list = program(&["list"]).text();
+    let registry = Registry::linked().expect("stages");
+    assert_eq!(list.lines().count(), 1 + registry.iter().count());
+    for stage in registry.iter() {
+        let line = list.lines().find(|line| line.split(' ').next() == Some(stage.name));
+        let line = line.unwrap_or_else(|| panic!("{} is not listed:\n{list}", stage.name));
+        assert!(line.contains(stage.origin));
+        for param in stage.params() {
+            assert!(line.contains(&format!("{}=", param.name)), "{line}");
+        }
+    }
+}
+
+#[test]
+fn list_describes_a_stage_by_any_of_its_names() {
+    let text = program(&["list", "min-p"]).text();
+    for part in ["Drop tokens", "letter    m", "p=0.05 [0, 1]", "--min-p", "off       p=0"] {
+        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+    }
+    assert_eq!(program(&["list", "nucleus"]).text(), program(&["list", "top_p"]).text());
+    let message = program(&["list", "minp2"]).error(2);
+    assert!(message.starts_with("no stage is called `minp2`; did you mean `min_p`?"), "{message}");
+}
+
+#[test]
+fn list_prints_a_table_for_the_readme() {
+    let table = program(&["list", "--markdown"]).text();
+    let registry = Registry::linked().expect("stages");
+    assert_eq!(table.lines().count(), 2 + registry.iter().count());
+    let columns = |line: &str| line.replace("\\|", "").matches('|').count();
+    assert!(table.lines().all(|line| columns(line) == 7), "{table}");
+}
+
+#[test]
+fn schema_is_that_of_the_linked_stages() {
+    let schema = program(&["schema"]).text();
+    let schema: serde_json::Value = serde_json::from_str(&schema).expect("JSON");
+    assert_eq!(schema, Registry::linked().expect("stages").chain_file_schema());
+}
+
+#[test]
+fn help_and_completions_know_the_flags_of_stages() {
+    let help = program(&["run", "--help"]).text();
+    let completions = program(&["completions", "bash"]).text();
+    let registry = Registry::linked().expect("stages");
+    for flag in registry.iter().flat_map(|stage| stage.params()).flat_map(|param| param.flags) {
+        let flag = if flag.len() == 1 { format!("-{flag}") } else { format!("--{flag}") };
+        assert!(help.contains(&flag), "{flag} is not in the help");
+        assert!(completions.contains(&flag), "{flag} is not completed");
+    }
+    assert!(help.contains("[stage: top_k; default: 40]"));
+}
