@@ -72,9 +72,9 @@ impl File<'_> {
         1 + self.text.bytes().take(offset).filter(|b| *b == b'\n').count()
     }
 
-    fn not_toml(&self, source: toml::de::Error) -> ChainError {
-        let line = source.span().map_or(1, |span| self.line(span.start));
-        ChainError::Toml { line, source: Box::new(source) }
+    fn not_toml(&self, problem: toml::de::Error) -> ChainError {
+        let line = problem.span().map_or(1, |span| self.line(span.start));
+        ChainError::Toml { line, problem: Box::new(problem) }
     }
 
     /// The `[[stage]]` tables.

@@ -151,7 +151,8 @@ impl ChainConfig {
                     ChainError::Stage { at: stage.place(position, param), name, source }
                 },
             )?;
-            *nth += 1;
+            // A stage that is not run is as good as absent, for the streams too.
+            *nth += u64::from(!built.neutral);
             links.push(Link::new(registration, built));
         }
         Ok(Chain::new(links, self.rng, seed))

@@ -85,14 +85,12 @@ pub enum StageError {
         known: Vec<String>,
     },
     /// A parameter has a value of the wrong type.
-    #[error("`{param}` cannot be {value}: {}", .source.message().trim())]
+    #[error("`{param}` {problem}")]
     Type {
         /// The parameter.
         param: String,
-        /// As written, in TOML.
-        value: String,
-        /// What the parameter's type says.
-        source: Box<toml::de::Error>,
+        /// What is wrong; reads on from the parameter's name.
+        problem: String,
     },
     /// A parameter has a value that the stage rejects.
     #[error(transparent)]
@@ -124,12 +122,12 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum ChainError {
     /// The text is not TOML.
-    #[error("line {line}: not TOML: {}", .source.message().trim())]
+    #[error("line {line}: not TOML: {}", .problem.message().trim())]
     Toml {
         /// From 1.
         line: usize,
         /// What the parser says.
-        source: Box<toml::de::Error>,
+        problem: Box<toml::de::Error>,
     },
     /// A chain file has a key that means nothing.
     #[error("line {line}: no key is called `{key}`{}", Remedy { nearest, known, what: "a chain file has" })]

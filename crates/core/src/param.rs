@@ -111,3 +111,24 @@ pub(crate) fn summary(schema: &Value) -> String {
     let text = description(schema);
     text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }
+
+/// What is wrong with a value of the wrong type; reads on from the parameter's
+/// name. `message` is serde's.
+pub(crate) fn problem(param: Option<&Param>, value: &toml::Value, message: &str) -> String {
+    let expected = match param.map(|p| (p.kind, p.min)) {
+        Some((ParamKind::Integer, Some(min))) => format!("a whole number from {min}"),
+        Some((ParamKind::Integer, None)) => "a whole number".to_owned(),
+        Some((ParamKind::Number, _)) => "a number".to_owned(),
+        Some((ParamKind::Bool, _)) => "true or false".to_owned(),
+        Some((ParamKind::Text, _)) => "text in quotes".to_owned(),
+        // What these take is known to their own code alone.
+        Some((ParamKind::List | ParamKind::Mixed, _)) | None => {
+            let message = message.trim().lines().next().unwrap_or_default();
+            match message.split_once(", expected ") {
+                Some((_, expected)) => expected.to_owned(),
+                None => return format!("cannot be `{value}`: {message}"),
+            }
+        }
+    };
+    format!("must be {expected}, got `{value}`")
+}

@@ -111,18 +111,17 @@ fn build<S: Stage>(params: &toml::Table, cx: &BuildContext<'_>) -> Result<Built,
         }
         // One by one, since serde's messages do not say which field is wrong.
         let alone = toml::Table::from_iter([(param.clone(), value.clone())]);
-        if let Err(source) = alone.try_into::<S>() {
-            return Err(StageError::Type {
-                param: param.clone(),
-                value: value.to_string(),
-                source: Box::new(source),
-            });
+        if let Err(error) = alone.try_into::<S>() {
+            let all = crate::param::params(&schemars::schema_for!(S), &known);
+            let described = all.iter().find(|p| p.name == *param);
+            let problem = crate::param::problem(described, value, error.message());
+            return Err(StageError::Type { param: param.clone(), problem });
         }
     }
-    let stage: S = params.clone().try_into().map_err(|source| StageError::Type {
-        param: "parameters".to_owned(),
-        value: params.to_string(),
-        source: Box::new(source),
+    let stage: S = params.clone().try_into().map_err(|error: toml::de::Error| {
+        // Only a stage whose fields depend on each other comes here.
+        let problem = format!("do not fit together: {}", error.message().trim());
+        StageError::Type { param: "parameters".to_owned(), problem }
     })?;
     let params = to_table(&stage);
     let neutral = stage.is_neutral();
