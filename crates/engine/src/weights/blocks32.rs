@@ -24,15 +24,15 @@ pub(super) trait Block: Debug + Sync + 'static {
     const TYPE: TensorType;
     /// Whether weights have an offset.
     const HAS_OFFSET: bool;
+    /// Whether integers can be negative.
+    const SIGNED: bool;
     type Bytes: Copy;
 
     fn blocks(row: &[u8]) -> &[Self::Bytes];
 
-    /// The scale in binary16.
-    fn scale(block: &Self::Bytes) -> u16;
-
-    /// The offset in binary16.
-    fn offset(block: &Self::Bytes) -> u16;
+    /// Scale and offset in binary16. Whatever the format has in place of the
+    /// offset is not looked at.
+    fn scale_and_offset(block: &Self::Bytes) -> [u8; 4];
 
     /// The integers in the order of the weights.
     fn unpack(block: &Self::Bytes) -> [i8; 32];
@@ -67,8 +67,8 @@ impl<B: Block> Format for Blocks32<B> {
     fn decode(row: &[u8], out: &mut [f32]) {
         let (out, _) = out.as_chunks_mut::<32>();
         for (block, out) in B::blocks(row).iter().zip(out) {
-            let scale = from_f16(B::scale(block));
-            let offset = if B::HAS_OFFSET { from_f16(B::offset(block)) } else { 0.0 };
+            let (scale, offset) = scale_and_offset::<B>(block);
+            let offset = if B::HAS_OFFSET { offset } else { 0.0 };
             for (out, integer) in out.iter_mut().zip(B::unpack(block)) {
                 *out = scale * f32::from(integer) + offset;
             }
@@ -80,7 +80,8 @@ impl<B: Block> Format for Blocks32<B> {
             let mut lanes = [0.0; 8];
             let mut offsets = 0.0;
             for (i, block) in B::blocks(row).iter().enumerate() {
-                let scale = from_f16(B::scale(block)) * input.scales[i];
+                let (scale, offset) = scale_and_offset::<B>(block);
+                let scale = scale * input.scales[i];
                 let weights = B::unpack(block);
                 let (weights, _) = weights.as_chunks::<4>();
                 let (numbers, _) = input.integers[i].as_chunks::<4>();
@@ -90,7 +91,7 @@ impl<B: Block> Format for Blocks32<B> {
                     *lane += scale * sum as f32;
                 }
                 if B::HAS_OFFSET {
-                    offsets += from_f16(B::offset(block)) * input.sums[i];
+                    offsets += offset * input.sums[i];
                 }
             }
             if B::HAS_OFFSET { sum_lanes(lanes) + offsets } else { sum_lanes(lanes) }
@@ -112,21 +113,28 @@ impl<B: Block> Format for Blocks32<B> {
         let mut lanes = [_mm256_setzero_ps(); N];
         let mut offsets = [0.0; N];
         for (i, block) in blocks.iter().enumerate() {
-            let scale = avx2::from_f16(B::scale(block));
+            let front = B::scale_and_offset(block);
+            let (scale, offset) = if B::HAS_OFFSET {
+                let (scale, offset) = avx2::two_from_f16(front);
+                (_mm256_set1_ps(scale), offset)
+            } else {
+                (avx2::splat_f16([front[0], front[1]]), 0.0)
+            };
             // SAFETY: this function, too, runs only where AVX2 is.
             let weights = unsafe { B::unpack_avx2(block) };
             // The instruction multiplies unsigned by signed: signs move over
             // to the vector. Neither 128 * 127 twice nor a moved sign can
             // overflow, because vectors hold no -128.
-            let magnitudes = _mm256_abs_epi8(weights);
+            let magnitudes = if B::SIGNED { _mm256_abs_epi8(weights) } else { weights };
             for (n, input) in inputs.iter().enumerate() {
-                let numbers = _mm256_sign_epi8(avx2::load_i8(&input.integers[i]), weights);
+                let numbers = avx2::load_i8(&input.integers[i]);
+                let numbers = if B::SIGNED { _mm256_sign_epi8(numbers, weights) } else { numbers };
                 let pairs = _mm256_maddubs_epi16(magnitudes, numbers);
                 let fours = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, ones));
-                let scale = _mm256_set1_ps(scale * input.scales[i]);
+                let scale = _mm256_mul_ps(scale, _mm256_set1_ps(input.scales[i]));
                 lanes[n] = _mm256_add_ps(lanes[n], _mm256_mul_ps(scale, fours));
                 if B::HAS_OFFSET {
-                    offsets[n] += avx2::from_f16(B::offset(block)) * input.sums[i];
+                    offsets[n] += offset * input.sums[i];
                 }
             }
         }
@@ -137,6 +145,11 @@ impl<B: Block> Format for Blocks32<B> {
         }
         out
     }
+}
+
+fn scale_and_offset<B: Block>(block: &B::Bytes) -> (f32, f32) {
+    let [a, b, c, d] = B::scale_and_offset(block);
+    (from_f16(u16::from_le_bytes([a, b])), from_f16(u16::from_le_bytes([c, d])))
 }
 
 /// Splits 16 bytes into 32 numbers of 4 bits: first all lower halves, then all

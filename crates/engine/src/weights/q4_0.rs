@@ -17,18 +17,15 @@ fn packed(block: &[u8; 18]) -> &[u8; 16] {
 impl Block for Q4_0 {
     const TYPE: TensorType = TensorType::Q4_0;
     const HAS_OFFSET: bool = false;
+    const SIGNED: bool = true;
     type Bytes = [u8; 18];
 
     fn blocks(row: &[u8]) -> &[[u8; 18]] {
         row.as_chunks().0
     }
 
-    fn scale(block: &[u8; 18]) -> u16 {
-        u16::from_le_bytes([block[0], block[1]])
-    }
-
-    fn offset(_: &[u8; 18]) -> u16 {
-        0
+    fn scale_and_offset(block: &[u8; 18]) -> [u8; 4] {
+        *block.first_chunk().expect("a block has 18 bytes")
     }
 
     fn unpack(block: &[u8; 18]) -> [i8; 32] {

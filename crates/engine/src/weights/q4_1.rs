@@ -17,18 +17,15 @@ fn packed(block: &[u8; 20]) -> &[u8; 16] {
 impl Block for Q4_1 {
     const TYPE: TensorType = TensorType::Q4_1;
     const HAS_OFFSET: bool = true;
+    const SIGNED: bool = false;
     type Bytes = [u8; 20];
 
     fn blocks(row: &[u8]) -> &[[u8; 20]] {
         row.as_chunks().0
     }
 
-    fn scale(block: &[u8; 20]) -> u16 {
-        u16::from_le_bytes([block[0], block[1]])
-    }
-
-    fn offset(block: &[u8; 20]) -> u16 {
-        u16::from_le_bytes([block[2], block[3]])
+    fn scale_and_offset(block: &[u8; 20]) -> [u8; 4] {
+        *block.first_chunk().expect("a block has 20 bytes")
     }
 
     fn unpack(block: &[u8; 20]) -> [i8; 32] {

@@ -13,18 +13,15 @@ pub(super) struct Q8_0;
 impl Block for Q8_0 {
     const TYPE: TensorType = TensorType::Q8_0;
     const HAS_OFFSET: bool = false;
+    const SIGNED: bool = true;
     type Bytes = [u8; 34];
 
     fn blocks(row: &[u8]) -> &[[u8; 34]] {
         row.as_chunks().0
     }
 
-    fn scale(block: &[u8; 34]) -> u16 {
-        u16::from_le_bytes([block[0], block[1]])
-    }
-
-    fn offset(_: &[u8; 34]) -> u16 {
-        0
+    fn scale_and_offset(block: &[u8; 34]) -> [u8; 4] {
+        *block.first_chunk().expect("a block has 34 bytes")
     }
 
     fn unpack(block: &[u8; 34]) -> [i8; 32] {

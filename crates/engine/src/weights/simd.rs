@@ -74,6 +74,25 @@ pub(super) mod avx2 {
         _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits))))
     }
 
+    // The next two are there for speed: from a lone number of 16 bits the
+    // compiler makes an instruction that waits for whatever was computed last
+    // in the register it picks, often the sum from the step before.
+
+    /// The two numbers that 32 bits of binary16 stand for.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    pub(in crate::weights) fn two_from_f16(bytes: [u8; 4]) -> (f32, f32) {
+        let both = _mm_cvtph_ps(_mm_cvtsi32_si128(i32::from_le_bytes(bytes)));
+        (_mm_cvtss_f32(both), _mm_cvtss_f32(_mm_movehdup_ps(both)))
+    }
+
+    /// The number that 16 bits of binary16 stand for, in all lanes.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    pub(in crate::weights) fn splat_f16(bytes: [u8; 2]) -> __m256 {
+        _mm256_cvtph_ps(_mm_set1_epi16(i16::from_le_bytes(bytes)))
+    }
+
     /// The sum of eight lanes, in the order of [`sum_lanes`](crate::weights::float::sum_lanes).
     #[inline]
     #[target_feature(enable = "avx2")]
