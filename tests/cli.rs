@@ -30,6 +30,12 @@ impl Outcome {
         line.unwrap_or_else(|| panic!("no line begins with {what:?}: {self:#?}"))
     }
 
+    /// As the table of `--timing` has it.
+    fn prompt_tokens(&self) -> usize {
+        let count = self.told("prompt").split_whitespace().next().expect("a column");
+        count.parse().expect("a number")
+    }
+
     /// The message of a run that must fail: one line, and nothing else anywhere.
     fn error(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{self:#?}");
@@ -154,6 +160,13 @@ fn prompts_that_cannot_be_read_are_errors() {
     let binary = file("binary.txt", b"\xFF\xFE");
     assert!(program(&["run", "-f", &binary]).error(2).contains("UTF-8"));
     assert!(with_stdin(&["run"], b"\xFF\xFE").error(1).starts_with("cannot read stdin: "));
+}
+
+#[test]
+fn a_prompt_beyond_the_context_is_refused() {
+    let outcome = program(&["run", &"word ".repeat(300)]);
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.told("error: ").contains("do not fit"), "{outcome:#?}");
 }
 
 #[test]
@@ -385,16 +398,19 @@ fn what_is_wrong_in_a_chain_is_told_before_the_model_is_loaded() {
         (&["--samplers", "temprature", "--temp", "1"], "did you mean `temperature`?"),
         (&["--samplers", "dist;top_k"], "stage 1: `dist` selects a token"),
         (&["--sampling-seq", "kq"], "stage 2: no stage has the letter `q`"),
-        (&["--top-k", "0.1"], "--top-k 0.1: stage 4, `top_k`: `k` cannot be 0.1"),
-        (&["--top-k", "1e3"], "`k` cannot be 1000"),
-        (&["--top-k", "many"], r#"`k` cannot be "many""#),
+        (
+            &["--top-k", "0.1"],
+            "--top-k 0.1: stage 4, `top_k`: `k` must be a whole number, got `0.1`",
+        ),
+        (&["--top-k", "1e3"], "`k` must be a whole number"),
+        (&["--top-k", "many"], r#"`k` must be a whole number, got `"many"`"#),
         (&["--temp", "nan"], "`t` must be a finite number"),
         (&["--temp", "inf"], "`t` must be a finite number"),
         (&["--repeat-penalty", "0"], "`repeat` must be"),
-        (&["--repeat-last-n", "-1"], "`last_n` cannot be -1"),
-        (&["-l", "15043"], "`bias` cannot be"),
-        (&["-l", "x-1"], "`bias` cannot be"),
-        (&["-l", "15043--1"], "`bias` cannot be"),
+        (&["--repeat-last-n", "-1"], "`last_n` must be a number of tokens"),
+        (&["-l", "15043"], "`15043` is not a bias"),
+        (&["-l", "x-1"], "`x-1` is not a bias"),
+        (&["-l", "15043--1"], "`15043--1` is not a bias"),
         (&["--chain", "no/such.toml"], "cannot read 'no/such.toml': "),
     ] {
         let message = run(&[args, &["-m", "no/such.gguf"]].concat()).error(2);
@@ -487,7 +503,7 @@ fn check_says_where_a_file_is_wrong() {
         (
             "type.toml",
             format!("{start}use = 'top_k'\nk = '40'\n[[stage]]\nuse = 'dist'\n"),
-            "line 5, stage 2, `top_k`: `k` cannot be \"40\": invalid type",
+            "line 5, stage 2, `top_k`: `k` must be a whole number, got `\"40\"`",
         ),
         (
             "name.toml",
@@ -525,6 +541,30 @@ fn check_takes_several_files_and_a_model() {
     program(&["check", &biased]).text();
     let message = program(&["check", &biased, "-m", &model]).error(2);
     assert!(message.contains("token 5000"), "{message}");
+}
+
+#[test]
+fn a_flag_on_top_of_a_file_is_blamed_for_its_own_value() {
+    let chain = file("blame.toml", "[[stage]]\nuse = 'min_p'\np = 0.1\n[[stage]]\nuse = 'dist'\n");
+    assert_eq!(
+        run(&["--chain", &chain, "--min-p", "2"]).error(2),
+        format!("--min-p 2: {chain}: line 3, stage 1, `min_p`: `p` must be between 0 and 1, got 2")
+    );
+}
+
+#[test]
+fn a_chain_that_bans_every_token_fails_when_it_picks_one() {
+    let bans: Vec<String> = (0..2048).map(|token| format!("'{token}-inf'")).collect();
+    let bans = format!("samplers = \"logit_bias{{bias=[{}]}};top_k\"", bans.join(","));
+    let outcome = run(&["--chain", &file("bans.toml", bans)]);
+    assert_eq!(outcome.code, Some(1));
+    assert_eq!(outcome.stdout, "");
+    let message = outcome.told("error: ");
+    assert!(
+        message.starts_with("cannot pick token 1 of the text: no candidates are left"),
+        "{message}"
+    );
+    assert!(message.contains("stage 1, `logit_bias`"), "{message}");
 }
 
 // Models.
@@ -586,12 +626,16 @@ fn chat_model(name: &str) -> PathBuf {
 fn chat_answers_a_line_with_what_the_rendered_conversation_continues_to() {
     let model = chat_model("chat.gguf");
     let model = model.to_str().expect("UTF-8");
-    let options = ["-m", model, "--greedy", "-n", "10", "--stop", r"\n"];
+    // The penalty tells how often the chain has heard a token.
+    let options = ["-m", model, "--greedy", "-n", "10", "--stop", r"\n", "--timing"];
+    let penalty = ["--frequency-penalty", "0.5", "--repeat-last-n", "all"];
+    let options = [&options[..], &penalty].concat();
     let chat = with_stdin(
         &[&["chat", "--system", "Speak."], &options[..]].concat(),
         b"Who is there?\n\nAnd who are you?\r\n",
-    )
-    .text();
+    );
+    let read = chat.prompt_tokens();
+    let chat = chat.text();
     let answers: Vec<&str> = chat.split_inclusive('\n').collect();
     assert_eq!(answers.len(), 2, "{chat:?}");
 
@@ -600,8 +644,10 @@ fn chat_answers_a_line_with_what_the_rendered_conversation_continues_to() {
     assert_eq!(answers[0], first);
     let said = first.strip_suffix('\n').expect("a line");
     conversation += &format!(" {said}\nuser: And who are you?\nassistant:");
-    let second = program(&[&["run", &conversation], &options[..]].concat()).text();
-    assert_eq!(answers[1], second);
+    let second = program(&[&["run", &conversation], &options[..]].concat());
+    // What the model had read already was not read again.
+    assert!(read <= second.prompt_tokens(), "{read}");
+    assert_eq!(answers[1], second.text());
 }
 
 #[test]

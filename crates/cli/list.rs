@@ -73,7 +73,7 @@ fn markdown(registry: &Registry) -> String {
             stage.kind.to_string(),
             stage.summary(),
             params.join("<br>"),
-            code(off(stage)),
+            if is_off(stage) { OFF.to_owned() } else { code(off(stage)) },
             names.map(code).collect::<Vec<_>>().join(", "),
         ];
         format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
@@ -135,17 +135,24 @@ pub(crate) fn value(value: &toml::Value) -> String {
     }
 }
 
-/// The parameters that turn a stage off, as far as they are not the defaults:
-/// if all are, it is off by default. Empty for a stage that is never off.
+/// What stands for the parameters that turn a stage off, if it is off without
+/// any.
+const OFF: &str = "by default";
+
+fn is_off(stage: &Registration) -> bool {
+    stage.neutral() == Some(stage.defaults())
+}
+
+/// The parameters that turn a stage off, as far as they are not the defaults.
+/// Empty for a stage that is never off.
 fn off(stage: &Registration) -> String {
-    let Some(neutral) = stage.neutral() else { return String::new() };
-    let defaults = stage.defaults();
+    if is_off(stage) {
+        return OFF.to_owned();
+    }
+    let (neutral, defaults) = (stage.neutral().unwrap_or_default(), stage.defaults());
     let differing = neutral.iter().filter(|(param, value)| defaults.get(*param) != Some(*value));
     let settings = differing.map(|(param, off)| format!("{param}={}", value(off)));
-    match settings.collect::<Vec<_>>().join(" ") {
-        none if none.is_empty() => "by default".to_owned(),
-        settings => settings,
-    }
+    settings.collect::<Vec<_>>().join(" ")
 }
 
 fn dash() -> String {

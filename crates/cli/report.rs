@@ -30,7 +30,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// Tokens are counted from 1.
-    #[error("no token {nth} could be sampled")]
+    #[error("cannot pick token {nth} of the text")]
     Sample { nth: usize, source: SampleError },
     #[error(
         "the model has no chat template, so it cannot chat: continue texts with `run`, or give a \
@@ -73,15 +73,12 @@ pub(crate) fn line(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        // Whoever passes on a parser's error has said where it is, in words of
-        // its own; the parser would say so again, in a drawing.
-        if error.is::<toml::de::Error>() || error.is::<Box<toml::de::Error>>() {
-            break;
-        }
         line = format!("{line}: {error}");
         cause = error.source();
     }
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A file's own words may be among them, and are not to steer a terminal.
+    line.replace(char::is_control, "\u{FFFD}")
 }
 
 #[cfg(test)]
@@ -91,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_follow_in_one_line_and_a_parser_is_heard_once() {
+    fn causes_follow_in_one_line() {
         let source = "\n[[stage]\n".parse::<ChainConfig>().expect_err("not TOML");
         let failure = Failure::ChainFile { path: "a.toml".into(), source: source.into() };
         let line = line(&failure);
