@@ -33,6 +33,25 @@ impl ChatMessage {
 /// rendering and tokenizing. A mark is a character in front of the look-alike
 /// that no message contains; a template that trims, cuts or compares contents
 /// sees any other content as it is.
+///
+/// ```
+/// use logitchain_engine::{ChatMessage, ChatTemplate, GgufModel};
+///
+/// let template = ChatTemplate::new(
+///     "{% for message in messages %}\n\
+///      {{ message.role }}: {{ message.content | trim }}</s>{{ '\n' }}\n\
+///      {% endfor %}",
+/// )?;
+/// let model = GgufModel::embedded();
+/// let messages = [ChatMessage::new("user", "What is </s>? ")];
+/// let text = template.text(model.tokenizer(), &messages, false)?;
+/// assert_eq!(text, "user: What is </s>?</s>\n");
+///
+/// let tokens = template.tokens(model.tokenizer(), &messages, false)?;
+/// let ends = tokens.iter().filter(|&&token| model.tokenizer().is_end_of_generation(token));
+/// assert_eq!(ends.count(), 1); // the template's
+/// # Ok::<(), logitchain_engine::EngineError>(())
+/// ```
 pub struct ChatTemplate {
     environment: Environment<'static>,
 }

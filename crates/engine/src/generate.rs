@@ -9,6 +9,28 @@ use crate::{EngineError, Model, StopStrings, Utf8Stream};
 
 /// Picks the tokens of a generation: a [`Chain`], or what stands before one to
 /// look at the logits.
+///
+/// ```
+/// use logitchain_core::{Chain, SampleError, TokenId};
+/// use logitchain_engine::TokenPicker;
+///
+/// /// Counts the tokens that the model leaves possible.
+/// struct Counted {
+///     chain: Chain,
+///     possible: Vec<usize>,
+/// }
+///
+/// impl TokenPicker for Counted {
+///     fn sample(&mut self, logits: &mut [f32]) -> Result<TokenId, SampleError> {
+///         self.possible.push(logits.iter().filter(|logit| logit.is_finite()).count());
+///         self.chain.sample(logits)
+///     }
+///
+///     fn accept(&mut self, token: TokenId) {
+///         self.chain.accept(token);
+///     }
+/// }
+/// ```
 pub trait TokenPicker {
     /// Picks the next token, without accepting it. May work in `logits`.
     ///
@@ -116,18 +138,13 @@ const CHUNK: usize = 64;
 /// An incomplete character at the end of the text becomes one U+FFFD.
 ///
 /// ```
-/// # use logitchain_core::{SampleError, TokenId};
-/// # use logitchain_engine::*;
-/// # struct Greedy;
-/// # impl TokenPicker for Greedy {
-/// #     fn sample(&mut self, logits: &mut [f32]) -> Result<TokenId, SampleError> {
-/// #         let best = (0..logits.len()).rev().max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
-/// #         Ok(TokenId(best.ok_or(SampleError::Empty)? as u32))
-/// #     }
-/// #     fn accept(&mut self, _: TokenId) {}
-/// # }
-/// # let mut chain = Greedy;
+/// use logitchain_core::{ChainConfig, Registry};
+/// use logitchain_engine::*;
+/// use logitchain_stages as _;
+///
 /// let mut model = NgramModel::of_characters("one two three. one two four.", 5)?;
+/// let config = ChainConfig::from_samplers("greedy")?;
+/// let mut chain = config.build(&Registry::linked()?, model.tokenizer())?;
 /// let prompt = prompt_tokens(model.tokenizer(), "one", Special::Plain)?;
 /// let options = GenerateOptions { stops: StopStrings::new(["."])?, ..Default::default() };
 /// let mut generation = Generation::new(&mut model, &mut chain, &prompt, options)?;
@@ -137,7 +154,7 @@ const CHUNK: usize = 64;
 /// }
 /// assert_eq!(text, " two four");
 /// assert_eq!(generation.stop_reason(), Some(&StopReason::StopString(".".into())));
-/// # Ok::<(), EngineError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Generation<'a> {
     model: &'a mut dyn Model,
@@ -312,6 +329,7 @@ fn lap(start: &mut Instant) -> Duration {
 #[cfg(test)]
 mod tests {
     use logitchain_core::{SampleError, TokenId, Vocab};
+    use proptest::prelude::*;
 
     use super::{GenerateOptions, Generation, Step, StopReason, TokenPicker};
     use crate::{EngineError, Model, NgramModel, Special, StopStrings, Tokenizer};
@@ -602,5 +620,32 @@ mod tests {
         assert!(matches!(generation.next(), Some(Err(EngineError::Sample(SampleError::Empty)))));
         assert!(generation.next().is_none());
         assert_eq!(generation.stop_reason(), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn how_a_text_is_cut_into_tokens_does_not_change_it(
+            text in prop::collection::vec(prop::sample::select(b"ab\xC3\xA9\xF0\x9F".to_vec()), 1..40),
+            cuts in prop::collection::vec(any::<bool>(), 40),
+            stops in prop::collection::vec("[ab\u{e9}]{1,4}", 0..3),
+        ) {
+            let stops: Vec<&str> = stops.iter().map(String::as_str).collect();
+            let mut pieces = vec![vec![]];
+            for (&byte, &cut) in text.iter().zip(&cuts) {
+                if cut {
+                    pieces.push(vec![]);
+                }
+                pieces.last_mut().unwrap().push(byte);
+            }
+            let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            let (streamed, reason) = says(&pieces, &stops, None);
+            let (whole, expected_reason) = says(&[&text], &stops, None);
+            prop_assert_eq!(streamed.concat(), whole.concat());
+            prop_assert_eq!(reason, expected_reason);
+            if stops.is_empty() {
+                prop_assert_eq!(streamed.concat(), String::from_utf8_lossy(&text));
+            }
+        }
     }
 }

@@ -114,6 +114,22 @@ fn a_sentencepiece_vocabulary_has_llama_cpps_ids_for_bytes_of_any_kind() {
 }
 
 #[test]
+fn a_trained_sentencepiece_vocabulary_has_the_ids_of_its_trainer() {
+    let file = include_bytes!("trained.gguf").to_vec();
+    let tokenizer = GgufTokenizer::from_gguf(&Gguf::from_bytes(file).unwrap()).unwrap();
+    let cases: Vec<Value> = serde_json::from_str(include_str!("trained.json")).unwrap();
+    for case in &cases {
+        let text = case["text"].as_str().unwrap();
+        let tokens = tokenizer.encode(text, Special::Plain);
+        assert_eq!(ids(&tokens), expected_ids(case), "{text:?}");
+        // The bytes are those of the text as the model saw it: with a space before.
+        let space = if text.is_empty() { "" } else { " " };
+        let seen = format!("{space}{text}").replace('\u{2581}', " ");
+        assert_eq!(bytes_of(&tokenizer, &tokens), seen.as_bytes(), "{text:?}");
+    }
+}
+
+#[test]
 fn a_sentencepiece_vocabulary_has_llama_cpps_pieces_and_ends() {
     let file = include_bytes!("sentencepiece.gguf").to_vec();
     let tokenizer = GgufTokenizer::from_gguf(&Gguf::from_bytes(file).unwrap()).unwrap();
