@@ -39,7 +39,7 @@ impl ChatMessage {
 ///
 /// let template = ChatTemplate::new(
 ///     "{% for message in messages %}\n\
-///      {{ message.role }}: {{ message.content | trim }}</s>{{ '\n' }}\n\
+///      {{ message.role }}: {{ message.content | trim }}</s>\n\
 ///      {% endfor %}",
 /// )?;
 /// let model = GgufModel::embedded();
