@@ -83,6 +83,7 @@ impl<B: Block> Format for Blocks32<B> {
                 let (scale, offset) = scale_and_offset::<B>(block);
                 let scale = scale * input.scales[i];
                 let weights = B::unpack(block);
+                debug_assert!(B::SIGNED || weights.iter().all(|&integer| integer >= 0));
                 let (weights, _) = weights.as_chunks::<4>();
                 let (numbers, _) = input.integers[i].as_chunks::<4>();
                 for ((lane, weights), numbers) in lanes.iter_mut().zip(weights).zip(numbers) {

@@ -90,8 +90,9 @@ impl Format for Q6K {
                 let mut sum = 0;
                 for (group, (weights, numbers)) in groups.iter().zip(numbers).enumerate() {
                     let products = weights.iter().zip(numbers);
-                    let products = products.map(|(&w, &x)| (i32::from(w) - 32) * i32::from(x));
-                    sum += block.group_scale(group) * products.sum::<i32>();
+                    let products = products.map(|(&w, &x)| i32::from(w) * i32::from(x));
+                    let excess = 32 * i32::from(input.sums[i][group]);
+                    sum += block.group_scale(group) * (products.sum::<i32>() - excess);
                 }
                 total += from_f16(block.scale) * input.scales[i] * sum as f32;
             }
