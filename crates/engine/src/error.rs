@@ -35,6 +35,15 @@ pub enum EngineError {
         context: usize,
     },
 
+    /// More threads than any use of them.
+    #[error("{count} threads are too many; at most {limit} can be asked for")]
+    TooManyThreads {
+        /// How many were asked for.
+        count: usize,
+        /// How many may be.
+        limit: usize,
+    },
+
     /// The system does not give the threads that were asked for.
     #[error("cannot start {count} threads")]
     Threads {
@@ -82,7 +91,7 @@ pub enum EngineError {
     NoChatTemplate,
 
     /// A chat template is not one, refuses a conversation, or fails.
-    #[error("the chat template does not render the conversation")]
+    #[error("the chat template is faulty, or refuses the conversation")]
     ChatTemplate(#[source] Box<dyn std::error::Error + Send + Sync>),
 
     /// The chain picked no token.

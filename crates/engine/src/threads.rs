@@ -8,6 +8,10 @@ use crate::EngineError;
 /// on.
 const WORTH_SHARING: usize = 300_000;
 
+/// More would hinder each other long before; and who asks for a hundred
+/// thousand would bring down the machine.
+const MOST: usize = 512;
+
 /// The threads that compute a model, if more than the caller's own.
 ///
 /// How work is divided never shows in a result: no sum crosses threads.
@@ -29,6 +33,9 @@ impl Threads {
     pub(crate) fn new(count: usize) -> Result<Self, EngineError> {
         if count <= 1 {
             return Ok(Self { pool: None });
+        }
+        if count > MOST {
+            return Err(EngineError::TooManyThreads { count, limit: MOST });
         }
         let name = |i| format!("logitchain-{i}");
         let pool = ThreadPoolBuilder::new().num_threads(count).thread_name(name).build();
@@ -67,5 +74,27 @@ impl fmt::Debug for Threads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.pool.as_ref().map_or(1, |pool| pool.current_num_threads());
         f.debug_tuple("Threads").field(&count).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hundred_thousand_threads_are_refused() {
+        let error = Threads::new(100_000).unwrap_err();
+        assert_eq!(error.to_string(), "100000 threads are too many; at most 512 can be asked for");
+    }
+
+    #[test]
+    fn work_is_divided_only_where_it_pays() {
+        let alone = Threads::new(1).unwrap();
+        assert_eq!(alone.run(usize::MAX, || alone.split(usize::MAX)), Split::Whole);
+        let two = Threads::new(2).unwrap();
+        assert_eq!(two.run(usize::MAX, || two.split(usize::MAX)), Split::Parts(4));
+        assert_eq!(two.run(usize::MAX, || two.split(1000)), Split::Whole);
+        // The whole was not worth the way to the pool.
+        assert_eq!(two.run(1000, || two.split(usize::MAX)), Split::Whole);
     }
 }

@@ -18,7 +18,7 @@ const CHUNK: usize = 64;
 pub struct LoadOptions {
     /// How many threads compute; `None` for as many as the machine has. All
     /// sessions of the model share them. With 1, the caller's own thread
-    /// computes. The number never shows in a result.
+    /// computes. At most 512; the number never shows in a result.
     pub threads: Option<NonZero<usize>>,
 }
 
