@@ -308,6 +308,16 @@ fn what_is_no_file_cannot_be_opened() {
     }
 }
 
+#[test]
+fn an_empty_file_is_mapped_and_then_refused() {
+    let path = std::env::temp_dir().join(format!("logitchain-empty-{}.gguf", std::process::id()));
+    std::fs::write(&path, []).unwrap();
+    let result = Gguf::open(&path);
+    std::fs::remove_file(&path).unwrap();
+    let message = result.unwrap_err().to_string();
+    assert!(message.starts_with("the file ends too early: the magic number"), "{message}");
+}
+
 /// Reads all that can be read: nothing may panic, whatever it says.
 fn use_everything(file: &Gguf) {
     for key in file.keys() {

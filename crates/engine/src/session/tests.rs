@@ -75,6 +75,15 @@ fn neither_slices_nor_chunks_nor_threads_change_a_bit() {
 }
 
 #[test]
+fn a_mapped_file_gives_the_same_bits_as_one_in_the_program() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/models/logitchain-tiny-f16.gguf");
+    let model = GgufModel::load(Path::new(path), &LoadOptions::default()).unwrap();
+    let text = long_text();
+    let expected = bits(GgufModel::embedded().session().forward(&text).unwrap());
+    assert_eq!(bits(model.session().forward(&text).unwrap()), expected);
+}
+
+#[test]
 fn a_session_can_go_back_and_take_another_way() {
     let model = embedded_on(1);
     let text = long_text();
