@@ -1,0 +1,42 @@
+//! What the README shows is what the program prints. `BLESS=1` rewrites it.
+
+use std::{fs, path::Path, process::Command};
+
+#[test]
+fn the_stage_table_in_the_readme_is_the_one_that_the_program_prints() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = fs::read_to_string(&path).expect("a README");
+    let output = Command::new(env!("CARGO_BIN_EXE_logitchain"))
+        .args(["list", "--markdown"])
+        .output()
+        .expect("the program runs");
+    assert!(output.status.success());
+    let table = String::from_utf8(output.stdout).expect("a table in UTF-8");
+
+    let (begin, end) = ("<!-- stages -->\n", "<!-- /stages -->");
+    let (before, rest) = readme.split_once(begin).expect("the table's place");
+    let (_, after) = rest.split_once(end).expect("the table's end");
+    let right = format!("{before}{begin}{table}{end}{after}");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, &right).expect("a writable README");
+    }
+    assert!(
+        readme == right,
+        "the README's stage table is not what `list --markdown` prints; run with BLESS=1"
+    );
+}
+
+/// The README's chain file is a chain file.
+#[test]
+fn the_chain_file_in_the_readme_builds() {
+    use logitchain_core::{ChainConfig, NoVocab, Registry};
+    use logitchain_stages as _;
+
+    let readme = include_str!("../README.md");
+    let (_, rest) = readme.split_once("```toml\n").expect("a chain file");
+    let (file, _) = rest.split_once("```").expect("its end");
+    let config: ChainConfig = file.parse().expect("a chain file");
+    let registry = Registry::linked().expect("distinct names");
+    let chain = config.build(&registry, &NoVocab).expect("a chain");
+    assert_eq!(chain.to_string(), "logits -> penalties -> min-p -> temp-ext -> dist");
+}
