@@ -392,6 +392,47 @@ mod tests {
     }
 
     #[test]
+    fn templates_have_what_published_ones_use() {
+        let template = "\
+            {%- set ns = namespace(system='', turns=0) -%}
+            {%- if messages[0]['role'] == 'system' -%}
+                {%- set ns.system = messages[0].content | trim -%}
+                {%- set loop_messages = messages[1:] -%}
+            {%- else -%}
+                {%- set loop_messages = messages -%}
+            {%- endif -%}
+            {%- macro turn(role, content) -%}[{{ role | upper }}]{{ content }}{%- endmacro -%}
+            {%- if tools is defined and tools is not none -%}{{ tools | tojson }}{%- endif -%}
+            {%- if strftime_now is defined -%}{{ strftime_now('%Y') }}{%- endif -%}
+            {%- for message in loop_messages -%}
+                {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) -%}
+                    {{- raise_exception('roles must alternate') -}}
+                {%- endif -%}
+                {%- if message.content is string and '</think>' in message.content -%}
+                    {%- set content = message.content.split('</think>')[-1].lstrip('\n') -%}
+                {%- else -%}
+                    {%- set content = message.content -%}
+                {%- endif -%}
+                {%- if loop.last and content.startswith('stop') -%}{%- break -%}{%- endif -%}
+                {%- set ns.turns = ns.turns + 1 -%}
+                {{- turn(message.role, content) ~ (eos_token if not loop.last else '') -}}
+            {%- endfor -%}
+            {{- ns.system }}|{{ ns.turns }}|{{ messages | tojson | length > 2 -}}
+        ";
+        let tokenizer = tokenizer(None, false);
+        let template = ChatTemplate::new(template).unwrap();
+        let messages = [
+            ChatMessage::new("system", " Be brief. "),
+            ChatMessage::new("user", "Hi"),
+            ChatMessage::new("assistant", "<think>hm</think>\n\nHo"),
+            ChatMessage::new("user", "stop"),
+        ];
+        let text = template.text(&tokenizer, &messages, true).unwrap();
+        assert_eq!(text, "[USER]Hi[ASSISTANT]HoBe brief.|2|True");
+        assert!(template.text(&tokenizer, &messages[2..], true).is_err());
+    }
+
+    #[test]
     fn overlapping_look_alikes_are_all_marked() {
         assert_eq!(guard("aaaa", &["aa"], '#'), "#a#a#a#a");
         assert_eq!(guard("xaax", &["aa"], '#'), "x#aax");

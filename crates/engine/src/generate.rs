@@ -60,7 +60,8 @@ pub struct GenerateOptions {
     /// counts. `None`: until the model ends it, or its context is full.
     pub max_tokens: Option<usize>,
     /// Texts that end the generation. Only generated text is searched, not the
-    /// prompt: a stop that began there is not found.
+    /// prompt: a stop that began there is not found. Nor are special tokens that
+    /// are not shown.
     pub stops: StopStrings,
     /// Whether special tokens are part of the text, as they are printed. The one
     /// that ends the generation never is.

@@ -12,6 +12,9 @@ use crate::{EngineError, Model, Special, Tokenizer};
 /// nothing ever followed those tokens, the model backs off to one token fewer,
 /// down to none: then the counts are those of the tokens themselves.
 ///
+/// A prompt's characters or words that the text does not have are left out, for
+/// there are no tokens for them.
+///
 /// Small enough to check by hand, which is what it is for.
 ///
 /// ```
@@ -131,7 +134,6 @@ enum Unit {
     Word,
 }
 
-/// Text that the model has not seen is left out, since it has no token for it.
 #[derive(Clone, Debug)]
 struct NgramTokenizer {
     unit: Unit,

@@ -188,6 +188,20 @@ mod tests {
     }
 
     #[test]
+    fn no_stops_are_none_and_long_or_many_stops_work() {
+        assert_eq!(stream(&[], &["a", "b"]), (vec!["a".into(), "b".into(), "".into()], None));
+        let long = "ab".repeat(5000) + "c";
+        let many: Vec<String> = (0..100).map(|n| format!("stop {n}!")).collect();
+        let mut stops: Vec<&str> = many.iter().map(String::as_str).collect();
+        stops.push(&long);
+        let text = format!("abab{long}");
+        let (shown, stop) = stream(&stops, &[&text[..3], &text[3..7000], &text[7000..]]);
+        assert_eq!((shown.concat().as_str(), stop), ("abab", Some(long.clone())));
+        let (shown, stop) = stream(&stops, &["stop 1", "00 sto", "p 99!"]);
+        assert_eq!((shown.concat().as_str(), stop.as_deref()), ("stop 100 ", Some("stop 99!")));
+    }
+
+    #[test]
     fn of_several_stops_the_first_to_be_complete_ends_the_text() {
         for stops in [["HALT", "END"], ["END", "HALT"]] {
             let (shown, stop) = stream(&stops, &["abcENDdefHALT"]);

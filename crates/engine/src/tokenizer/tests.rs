@@ -108,8 +108,11 @@ fn known_end_markers_end_a_generation_though_no_key_names_them() {
     let bpe = tokenizer(&spec);
     assert!(bpe.is_end_of_generation(TokenId(9)) && bpe.is_end_of_generation(TokenId(5)));
     assert_eq!((bpe.end_of_turn(), bpe.eos_token()), (Some(TokenId(5)), Some(TokenId(9))));
+    // A token of plain text that the file names stays one.
     spec.eot = Some(0);
-    assert_eq!(tokenizer(&spec).end_of_turn(), Some(TokenId(0)));
+    let bpe = tokenizer(&spec);
+    assert_eq!(bpe.end_of_turn(), Some(TokenId(0)));
+    assert!(bpe.is_end_of_generation(TokenId(0)) && !bpe.is_special(TokenId(0)));
 }
 
 #[test]

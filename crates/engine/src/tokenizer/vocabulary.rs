@@ -123,12 +123,12 @@ impl Vocabulary {
         let eot = check(TokenizerSpec::EOT, spec.eot)?;
         let unknown = check(TokenizerSpec::UNKNOWN, spec.unknown)?;
         let marker = |text: &&str| ids.get(text.as_bytes()).copied();
-        let ends: Vec<u32> =
-            [eos, eot].into_iter().flatten().chain(END_MARKERS.iter().filter_map(marker)).collect();
-        for &end in &ends {
+        let markers: Vec<u32> = END_MARKERS.iter().filter_map(marker).collect();
+        for &end in &markers {
             // Some files call them normal: what a user types must not end a text.
             kinds[end as usize] = Kind::Control;
         }
+        let ends = [eos, eot].into_iter().flatten().chain(markers).collect();
         let end_of_turn =
             eot.or_else(|| END_MARKERS[..TURN_MARKERS].iter().find_map(marker)).or(eos);
 
