@@ -1,6 +1,7 @@
 //! Logits that samplers have stumbled over, and the parameters to try.
 
 use logitchain_core::{BuildContext, ParamKind, Registration, RngKind};
+use serde_json::Value;
 
 use crate::NumberVocab;
 
@@ -82,55 +83,146 @@ pub(crate) fn hard_inputs() -> Vec<Input> {
 }
 
 /// Sets of parameters to try: the given ones and, for every parameter that is a
-/// number or a switch, values over its range, alone and together with the
-/// others'. The defaults of many stages do nothing.
+/// number, a switch or one of several words, values over its range, alone and
+/// together with the others'. The defaults of many stages do nothing.
 pub(crate) fn variations(stage: &Registration, given: &toml::Table) -> Vec<toml::Table> {
-    let choices: Vec<(String, Vec<toml::Value>)> = stage
+    let schema = stage.schema();
+    let mut choices: Vec<(String, Vec<toml::Value>)> = stage
         .params()
         .into_iter()
         .map(|param| {
             let ends = [param.min, param.max].into_iter().flatten();
-            let values: Vec<toml::Value> = match param.kind {
+            let property = schema.get("properties").and_then(|all| all.get(&param.name));
+            let mut values: Vec<toml::Value> = match param.kind {
                 ParamKind::Number => {
                     let usual = [0.0, 0.01, 0.2, 0.5, 0.9, 1.0, 1.3, 2.0, 5.0, -0.5];
                     ends.chain(usual).map(toml::Value::Float).collect()
                 }
-                ParamKind::Integer => {
+                ParamKind::Integer | ParamKind::Mixed => {
                     let usual = [0, 1, 2, 3, 7, 40, -1];
                     // The greatest value of a type can be a size to allocate.
                     let ends = ends.filter(|end| end.abs() < 1e6).map(|end| end as i64);
                     ends.chain(usual).map(toml::Value::Integer).collect()
                 }
                 ParamKind::Bool => vec![false.into(), true.into()],
-                ParamKind::Text | ParamKind::List | ParamKind::Mixed => Vec::new(),
+                ParamKind::Text | ParamKind::List => Vec::new(),
             };
+            if let Some(property) = property {
+                words(property, &mut values);
+            }
             (param.name, values)
         })
-        .filter(|(_, values)| !values.is_empty())
         .collect();
 
+    let vocab = vocab(8);
+    let accepted = |params: &toml::Table| {
+        stage.build(params, &BuildContext::new(&vocab, RngKind::default(), 1)).is_ok()
+    };
+    let with = |params: &toml::Table, name: &String, value: &toml::Value| {
+        let mut params = params.clone();
+        params.insert(name.clone(), value.clone());
+        params
+    };
+    // Only what the stage takes, lest most combinations be refused.
+    choices.iter_mut().for_each(|(name, values)| {
+        values.retain(|value| accepted(&with(given, name, value)));
+    });
+    choices.retain(|(_, values)| !values.is_empty());
+
+    let alone = choices
+        .iter()
+        .flat_map(|(name, values)| values.iter().map(|value| with(given, name, value)));
+    let mut noise = Noise(2);
+    let together = (0..if choices.len() > 1 { 12 } else { 0 }).map(|_| {
+        choices.iter().fold(given.clone(), |params, (name, values)| {
+            with(&params, name, &values[noise.below(values.len())])
+        })
+    });
     let mut all = vec![given.clone()];
-    let mut add = |params: toml::Table| {
-        let vocab = vocab(8);
-        let cx = BuildContext::new(&vocab, RngKind::default(), 1);
-        if !all.contains(&params) && stage.build(&params, &cx).is_ok() {
+    for params in alone.chain(together) {
+        if !all.contains(&params) && accepted(&params) {
             all.push(params);
         }
-    };
-    for (name, values) in &choices {
-        for value in values {
-            let mut params = given.clone();
-            params.insert(name.clone(), value.clone());
-            add(params);
-        }
-    }
-    let mut noise = Noise(2);
-    for _ in 0..if choices.len() > 1 { 12 } else { 0 } {
-        let mut params = given.clone();
-        for (name, values) in &choices {
-            params.insert(name.clone(), values[noise.below(values.len())].clone());
-        }
-        add(params);
     }
     all
+}
+
+/// The words that a schema offers to choose from.
+fn words(schema: &Value, found: &mut Vec<toml::Value>) {
+    match schema {
+        Value::Object(object) => {
+            for (key, value) in object {
+                match (key.as_str(), value) {
+                    ("const", Value::String(word)) => found.push(word.as_str().into()),
+                    ("enum", Value::Array(all)) => {
+                        found.extend(all.iter().filter_map(Value::as_str).map(toml::Value::from));
+                    }
+                    _ => words(value, found),
+                }
+            }
+        }
+        Value::Array(all) => all.iter().for_each(|value| words(value, found)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logitchain_core::{Kind, ParamError, Sampler, Stage};
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::observe::Last;
+
+    #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    struct Choosy {
+        #[schemars(range(min = 0.25, max = 0.75))]
+        share: f64,
+        order: Order,
+        on: bool,
+    }
+
+    #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schemars(inline)]
+    enum Order {
+        /// The one.
+        #[default]
+        First,
+        /// The other.
+        Second,
+    }
+
+    impl Stage for Choosy {
+        const NAME: &'static str = "choosy";
+        const KIND: Kind = Kind::Select;
+
+        fn build(self, cx: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
+            ParamError::check_range("share", self.share, 0.0, 0.75)?;
+            Last {}.build(cx)
+        }
+    }
+
+    #[test]
+    fn every_kind_of_parameter_is_varied_within_what_the_stage_accepts() {
+        let stage = Registration::of::<Choosy>("this test");
+        let all = variations(&stage, &stage.defaults());
+        let tried = |name: &str, value: toml::Value| all.iter().any(|p| p[name] == value);
+        assert!(tried("share", 0.25.into()) && tried("share", 0.75.into()));
+        assert!(!tried("share", 0.9.into()));
+        assert!(tried("order", "second".into()));
+        assert!(tried("on", true.into()));
+        let together = |p: &&toml::Table| p["order"] == "second".into() && p["on"] == true.into();
+        assert!(all.iter().any(|p| together(&p)));
+    }
+
+    #[test]
+    fn inputs_are_logits_that_a_chain_takes() {
+        for input in hard_inputs() {
+            let fine = input.logits.iter().all(|logit| *logit < f32::INFINITY);
+            assert!(fine && input.logits.iter().any(|logit| logit.is_finite()), "{}", input.what);
+        }
+    }
 }

@@ -49,9 +49,9 @@ pub use crate::{
 /// over logits chosen to be hard.
 ///
 /// It runs with its default parameters and, since the defaults of many stages
-/// do nothing, with others over the ranges of all parameters that are numbers
-/// or switches. Where a stage does nothing without a list or a text, add
-/// [`assert_laws_of`] with parameters that make it work.
+/// do nothing, with others over the ranges of all parameters that are numbers,
+/// switches or words to choose from. Where a stage does nothing without a list
+/// or a free text, add [`assert_laws_of`] with parameters that make it work.
 ///
 /// # Panics
 ///
