@@ -146,11 +146,20 @@ impl Breakers {
             for start in 0..text.len() {
                 let end = &text[start..];
                 if end.len() < breaker.len() && breaker.starts_with(end) {
+                    let rest = &breaker[end.len()..];
                     let tail = tokenized.entry(end.len()).or_insert_with(|| {
-                        let mut tail = vocab.tokenize(&breaker[end.len()..]);
+                        let mut tail = vocab.tokenize(rest);
                         tail.truncate(Self::MAX_TAIL);
                         tail
                     });
+                    // A vocabulary that cannot spell the rest has skipped some
+                    // of it: other texts would break the sequence.
+                    let spelled: Vec<u8> =
+                        tail.iter().flat_map(|token| vocab.bytes(*token)).copied().collect();
+                    let whole = spelled.len() == rest.len() || tail.len() == Self::MAX_TAIL;
+                    if !(whole && rest.starts_with(&spelled)) {
+                        continue;
+                    }
                     let tails = self.tails.entry(token).or_default();
                     if !tails.contains(tail) {
                         tails.push(tail.clone());
@@ -261,5 +270,88 @@ impl Sampler for Running {
 
     fn reset(&mut self) {
         self.recent.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// The vocabulary of the golden cases. Its tokenizer knows the texts whose
+    /// tokens the case gives.
+    #[derive(Debug)]
+    struct Words {
+        pieces: Vec<Vec<u8>>,
+        tokenized: HashMap<Vec<u8>, Vec<TokenId>>,
+    }
+
+    impl Vocab for Words {
+        fn size(&self) -> usize {
+            self.pieces.len()
+        }
+
+        fn bytes(&self, token: TokenId) -> &[u8] {
+            &self.pieces[token.index()]
+        }
+
+        fn tokenize(&self, text: &[u8]) -> Vec<TokenId> {
+            self.tokenized[text].clone()
+        }
+    }
+
+    fn golden(file: &str) -> String {
+        let path = format!("{}/../../tests/golden/{file}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
+    }
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal digits");
+        (0..hex.len()).step_by(2).map(byte).collect()
+    }
+
+    fn all_bytes(list: &Value) -> Vec<Vec<u8>> {
+        let list = list.as_array().expect("a list");
+        list.iter().map(|hex| bytes(hex.as_str().expect("text"))).collect()
+    }
+
+    fn tokens(list: &Value) -> Vec<TokenId> {
+        let list = list.as_array().expect("a list").iter();
+        list.map(|id| TokenId(id.as_u64().expect("an id") as u32)).collect()
+    }
+
+    /// What llama.cpp prints for breakers over a small vocabulary in which
+    /// tokens contain, begin and overlap them.
+    #[test]
+    fn breakers_become_the_token_sequences_that_they_become_in_llama_cpp() {
+        let vocab: Value = serde_json::from_str(&golden("vocab.json")).expect("JSON");
+        let pieces = all_bytes(&vocab["piece_hex"]);
+        let mut compared = 0;
+        for line in golden("dry_breakers.jsonl").lines() {
+            let case: Value = serde_json::from_str(line).expect("JSON");
+            let tokenized = case["suffix_tokens_hex"].as_object().expect("a table");
+            let words = Words {
+                pieces: pieces.clone(),
+                tokenized: tokenized.iter().map(|(k, v)| (bytes(k), tokens(v))).collect(),
+            };
+            let texts = all_bytes(&case["breakers_hex"]).into_iter().map(String::from_utf8);
+            let texts: Vec<String> = texts.map(|text| text.expect("UTF-8")).collect();
+            // Breakers that llama.cpp skips or cuts are refused.
+            let Ok(breakers) = Breakers::new(&texts, &words) else { continue };
+            let tails = breakers.tails.iter();
+            let mut ours: Vec<(TokenId, Vec<TokenId>)> = tails
+                .flat_map(|(head, tails)| tails.iter().map(|tail| (*head, tail.clone())))
+                .collect();
+            let theirs = case["expected"]["processed"].as_array().expect("a list");
+            let mut theirs: Vec<_> = theirs
+                .iter()
+                .map(|pair| (TokenId(pair[0].as_u64().expect("an id") as u32), tokens(&pair[1])))
+                .collect();
+            ours.sort();
+            theirs.sort();
+            assert_eq!(ours, theirs, "{}", case["name"]);
+            compared += 1;
+        }
+        assert_eq!(compared, 16);
     }
 }
