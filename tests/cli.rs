@@ -572,7 +572,10 @@ fn a_chain_that_bans_every_token_fails_when_it_picks_one() {
 #[test]
 fn a_model_file_is_the_same_as_the_model_in_the_program() {
     let model = file("same.gguf", EMBEDDED_GGUF);
-    assert_eq!(run(&["-m", &model, "-t", "2"]).text(), run(&[]).text());
+    let text = run(&[]).text();
+    assert_eq!(run(&["-m", &model]).text(), text);
+    assert_eq!(run(&["-m", &model, "-t", "2"]).text(), text);
+    assert_eq!(run(&["-t", "2"]).text(), text);
 }
 
 #[test]
@@ -593,6 +596,14 @@ fn broken_models_end_with_1_and_one_line_that_names_the_file() {
     }
     let message = run(&["-m", "no/such.gguf"]).error(1);
     assert!(message.starts_with("cannot open the model 'no/such.gguf': "), "{message}");
+}
+
+#[test]
+fn more_threads_than_make_sense_are_refused() {
+    for model in [&[][..], &["-m", &file("threads.gguf", EMBEDDED_GGUF)]] {
+        let message = run(&[&["-t", "100000"], model].concat()).error(2);
+        assert!(message.starts_with("100000 threads are too many"), "{message}");
+    }
 }
 
 // Chat.

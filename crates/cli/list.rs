@@ -73,7 +73,7 @@ fn markdown(registry: &Registry) -> String {
             stage.kind.to_string(),
             stage.summary(),
             params.join("<br>"),
-            if is_off(stage) { OFF.to_owned() } else { code(off(stage)) },
+            code(off(stage)),
             names.map(code).collect::<Vec<_>>().join(", "),
         ];
         format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
@@ -111,13 +111,20 @@ fn full(stage: &Registration) -> String {
     text
 }
 
-/// `p=0.95 [0, 1]`: the default, and the range if there is one.
+/// `p=0.95 [0, 1]`: the default, and the range if there is one; a round bracket
+/// stands where the bound itself is outside.
 fn brief(param: &Param) -> String {
-    let range = match (param.min, param.max) {
-        (Some(min), Some(max)) => format!(" [{min}, {max}]"),
-        (Some(min), None) => format!(" [{min}, ..]"),
-        (None, Some(max)) => format!(" [.., {max}]"),
+    let low = match (param.min, param.above) {
+        (Some(min), _) => Some(format!("[{min}")),
+        (None, Some(above)) => Some(format!("({above}")),
+        (None, None) => None,
+    };
+    let range = match (low, param.max) {
         (None, None) => String::new(),
+        (low, max) => {
+            let low = low.unwrap_or_else(|| "(..".to_owned());
+            format!(" {low}, {}", max.map_or_else(|| "..)".to_owned(), |max| format!("{max}]")))
+        }
     };
     format!("{}={}{range}", param.name, value(&param.default))
 }
@@ -135,23 +142,10 @@ pub(crate) fn value(value: &toml::Value) -> String {
     }
 }
 
-/// What stands for the parameters that turn a stage off, if it is off without
-/// any.
-const OFF: &str = "by default";
-
-fn is_off(stage: &Registration) -> bool {
-    stage.neutral() == Some(stage.defaults())
-}
-
-/// The parameters that turn a stage off, as far as they are not the defaults.
-/// Empty for a stage that is never off.
+/// The parameters that turn a stage off. Empty for a stage that is never off.
 fn off(stage: &Registration) -> String {
-    if is_off(stage) {
-        return OFF.to_owned();
-    }
-    let (neutral, defaults) = (stage.neutral().unwrap_or_default(), stage.defaults());
-    let differing = neutral.iter().filter(|(param, value)| defaults.get(*param) != Some(*value));
-    let settings = differing.map(|(param, off)| format!("{param}={}", value(off)));
+    let off = stage.off().unwrap_or_default();
+    let settings = off.iter().map(|(param, off)| format!("{param}={}", value(off)));
     settings.collect::<Vec<_>>().join(" ")
 }
 

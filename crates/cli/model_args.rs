@@ -4,7 +4,7 @@ use std::{
 };
 
 use clap::Args;
-use logitchain_engine::{EngineError, GgufModel, LoadOptions};
+use logitchain_engine::{EMBEDDED_GGUF, EngineError, Gguf, GgufModel, LoadOptions};
 
 use crate::{args::ThreadCount, report::Failure};
 
@@ -27,7 +27,11 @@ impl ModelArgs {
         options.threads = self.threads;
         let model = match &self.model {
             Some(path) => load(path, &options)?,
-            None => GgufModel::embedded(),
+            None if self.threads.is_none() => GgufModel::embedded(),
+            None => {
+                let gguf = Gguf::from_static(EMBEDDED_GGUF).map_err(EngineError::from)?;
+                GgufModel::from_gguf(&gguf, &options)?
+            }
         };
         Ok((model, start.elapsed()))
     }
@@ -36,8 +40,8 @@ impl ModelArgs {
 /// The model of a file.
 pub(crate) fn load(path: &Path, options: &LoadOptions) -> Result<GgufModel, Failure> {
     GgufModel::load(path, options).map_err(|source| match source {
-        // It names the file itself.
-        EngineError::Open { .. } => source.into(),
+        // One names the file itself, the other is not about it.
+        EngineError::Open { .. } | EngineError::TooManyThreads { .. } => source.into(),
         source => Failure::Model { path: path.into(), source: Box::new(source) },
     })
 }

@@ -47,7 +47,7 @@ impl Failure {
     /// 2 for what the user wrote, 1 for what happened.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Engine(EngineError::EmptyStop)
+            Self::Engine(EngineError::EmptyStop | EngineError::TooManyThreads { .. })
             | Self::Chain(_)
             | Self::ChainFile { .. }
             | Self::Flag { .. }
