@@ -14,6 +14,8 @@ pub struct Param {
     pub default: toml::Value,
     /// The least value.
     pub min: Option<f64>,
+    /// A bound below all values, itself too small.
+    pub above: Option<f64>,
     /// The greatest value.
     pub max: Option<f64>,
     /// Its flags on the command line, without dashes; a flag of one letter is
@@ -39,6 +41,28 @@ pub enum ParamKind {
 }
 
 impl Param {
+    /// Other values that the parameter can have, near `value`; none where there
+    /// is no telling.
+    pub(crate) fn neighbours(&self, value: &toml::Value) -> Vec<toml::Value> {
+        let fits = |x: f64| {
+            self.min.is_none_or(|min| x >= min)
+                && self.above.is_none_or(|above| x > above)
+                && self.max.is_none_or(|max| x <= max)
+        };
+        match value {
+            toml::Value::Integer(n) => {
+                let near = [n + 1, n - 1, n + 2].into_iter();
+                near.filter(|n| fits(*n as f64)).map(toml::Value::Integer).collect()
+            }
+            toml::Value::Float(x) => {
+                let near = [x + 0.1, x - 0.1, x + 1.0, x - 1.0, x + 2.0].into_iter();
+                near.filter(|x| fits(*x)).map(toml::Value::Float).collect()
+            }
+            toml::Value::Boolean(b) => vec![toml::Value::Boolean(!b)],
+            _ => Vec::new(),
+        }
+    }
+
     /// The value that a text on the command line stands for.
     ///
     /// Only the form is looked at: whether the value is right for the parameter
@@ -47,7 +71,7 @@ impl Param {
     /// ```
     /// # use logitchain_core::{Param, ParamKind};
     /// # let param = |kind| Param { name: String::new(), description: String::new(), kind,
-    /// #     default: 0.into(), min: None, max: None, flags: vec![] };
+    /// #     default: 0.into(), min: None, above: None, max: None, flags: vec![] };
     /// assert_eq!(param(ParamKind::Number).parse("0.5"), 0.5.into());
     /// assert_eq!(param(ParamKind::Mixed).parse("64"), 64.into());
     /// assert_eq!(param(ParamKind::Mixed).parse("all"), "all".into());
@@ -78,6 +102,7 @@ pub(crate) fn params(schema: &schemars::Schema, defaults: &toml::Table) -> Vec<P
         // A parameter that is absent by default has no value in the table.
         default: defaults.get(name).cloned().unwrap_or_else(|| "".into()),
         min: property.get("minimum").and_then(Value::as_f64),
+        above: property.get("exclusiveMinimum").and_then(Value::as_f64),
         max: property.get("maximum").and_then(Value::as_f64),
         flags: property
             .get("flags")

@@ -19,6 +19,7 @@ pub struct Registration {
     schema: fn() -> schemars::Schema,
     defaults: fn() -> toml::Table,
     neutral: fn() -> Option<toml::Table>,
+    is_neutral: fn(&toml::Table) -> bool,
     build: BuildFn,
 }
 
@@ -50,6 +51,7 @@ impl Registration {
             schema: || schemars::schema_for!(S),
             defaults: || to_table(&S::default()),
             neutral: || S::neutral().map(|s| to_table(&s)),
+            is_neutral: |params| params.clone().try_into::<S>().is_ok_and(|s| s.is_neutral()),
             build: |params, cx| build::<S>(params, cx),
         }
     }
@@ -87,6 +89,48 @@ impl Registration {
     /// Parameters that make the stage do nothing, if there are such.
     pub fn neutral(&self) -> Option<toml::Table> {
         (self.neutral)()
+    }
+
+    /// The parameters on which it hangs that the stage does nothing, with the
+    /// values at which it does: of the neutral parameters those whose change
+    /// alone would make it do something. `None` if it always does something.
+    ///
+    /// ```
+    /// # use logitchain_core::*;
+    /// # #[derive(Debug, Clone, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// # #[serde(default)]
+    /// # struct Cut { p: f64, min_keep: u32 }
+    /// # impl Default for Cut { fn default() -> Self { Self { p: 1.0, min_keep: 0 } } }
+    /// # impl Sampler for Cut { fn apply(&mut self, _: &mut Candidates<'_>) {} }
+    /// # impl Stage for Cut {
+    /// #     const NAME: &'static str = "cut";
+    /// #     const KIND: Kind = Kind::Filter;
+    /// #     fn neutral() -> Option<Self> { Some(Self::default()) }
+    /// #     fn is_neutral(&self) -> bool { self.p == 1.0 }
+    /// #     fn build(self, _: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> { Ok(Box::new(self)) }
+    /// # }
+    /// // A stage with parameters `p` and `min_keep` that is off where `p` is 1.
+    /// let off = Registration::of::<Cut>("this crate").off();
+    /// assert_eq!(off, Some(toml::toml! { p = 1.0 }));
+    /// ```
+    pub fn off(&self) -> Option<toml::Table> {
+        let neutral = self.neutral()?;
+        let hangs_on = |param: &Param| {
+            let near = neutral.get(&param.name).map(|value| param.neighbours(value));
+            near.into_iter().flatten().any(|value| {
+                let mut changed = neutral.clone();
+                changed.insert(param.name.clone(), value);
+                !(self.is_neutral)(&changed)
+            })
+        };
+        let params = self.params();
+        let switches: toml::Table = params
+            .iter()
+            .filter(|param| hangs_on(param))
+            .filter_map(|param| Some((param.name.clone(), neutral.get(&param.name)?.clone())))
+            .collect();
+        // Where there is no telling, such as for a list, all that there are.
+        Some(if switches.is_empty() { neutral } else { switches })
     }
 
     /// Makes the sampler from parameters as written in a chain file.

@@ -28,7 +28,7 @@ pub struct Penalties {
     #[schemars(extend("flags" = ["repeat-last-n"]))]
     pub last_n: Window,
     /// Divides the logits of repeated tokens; above 0, and 1 is off.
-    #[schemars(extend("flags" = ["repeat-penalty"]))]
+    #[schemars(extend("exclusiveMinimum" = 0.0, "flags" = ["repeat-penalty"]))]
     pub repeat: f64,
     /// Subtracted once for every occurrence; 0 is off.
     #[schemars(extend("flags" = ["frequency-penalty"]))]
@@ -150,5 +150,57 @@ impl Sampler for Running {
     fn reset(&mut self) {
         self.recent.clear();
         self.counts.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{Trial, assert_laws_of, assert_stage_laws};
+
+    use super::*;
+
+    fn after(stage: Penalties, history: &[u32], logits: &[f32]) -> Vec<(u32, f32)> {
+        Trial::of(stage).after(history).logits(logits)
+    }
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<Penalties>();
+        let order = PenaltyOrder::SubtractFirst;
+        assert_laws_of(|| Penalties { repeat: 1.3, frequency: 0.2, order, ..Default::default() });
+        assert_laws_of(|| Penalties { presence: 0.5, last_n: Window::All, ..Default::default() });
+    }
+
+    #[test]
+    fn positive_logits_are_divided_and_negative_ones_multiplied_once() {
+        let stage = Penalties { repeat: 2.0, ..Default::default() };
+        let left = after(stage, &[0, 1, 0], &[3.0, -1.0, 0.5]);
+        assert_eq!(left, [(0, 1.5), (2, 0.5), (1, -2.0)]);
+    }
+
+    /// Token 0 occurs twice: 1 - 2 * .5 - .25 = -.25; token 1: 1 - .5 - .25.
+    #[test]
+    fn frequency_counts_and_presence_does_not() {
+        let stage = Penalties { frequency: 0.5, presence: 0.25, ..Default::default() };
+        let left = after(stage, &[0, 1, 0], &[1.0, 1.0, 1.0]);
+        assert_eq!(left, [(2, 1.0), (1, 0.25), (0, -0.25)]);
+    }
+
+    /// 4 / 2 - 1 = 1 and (4 - 1) / 2 = 1.5.
+    #[test]
+    fn the_order_of_both_kinds_can_be_chosen() {
+        let stage = |order| Penalties { repeat: 2.0, presence: 1.0, order, ..Default::default() };
+        assert_eq!(after(stage(PenaltyOrder::RepeatFirst), &[0], &[4.0])[0].1, 1.0);
+        assert_eq!(after(stage(PenaltyOrder::SubtractFirst), &[0], &[4.0])[0].1, 1.5);
+    }
+
+    #[test]
+    fn tokens_leave_the_window() {
+        let stage = |last_n| Penalties { presence: 1.0, last_n, ..Default::default() };
+        let history = [0, 1, 2];
+        let all = after(stage(Window::All), &history, &[0.0; 4]);
+        assert_eq!(all, [(3, 0.0), (0, -1.0), (1, -1.0), (2, -1.0)]);
+        let two = after(stage(Window::Last(2)), &history, &[0.0; 4]);
+        assert_eq!(two, [(0, 0.0), (3, 0.0), (1, -1.0), (2, -1.0)]);
     }
 }

@@ -19,7 +19,7 @@ pub struct Xtc {
     pub probability: f64,
     /// From which probability a token is a top choice, above 0; beyond 0.5 no
     /// two tokens can be, which is off.
-    #[schemars(extend("exclusiveMinimum" = 0.0), range(max = 1.0), extend("flags" = ["xtc-threshold"]))]
+    #[schemars(range(max = 1.0), extend("exclusiveMinimum" = 0.0, "flags" = ["xtc-threshold"]))]
     pub threshold: f64,
     /// Do nothing where fewer tokens would be left.
     pub min_keep: u32,
@@ -85,5 +85,54 @@ impl Sampler for Running {
 
     fn reset(&mut self) {
         self.rng.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{Trial, assert_laws_of, assert_stage_laws, survivors};
+
+    use super::*;
+
+    const PROBABILITIES: [f32; 5] = [0.4, 0.3, 0.15, 0.1, 0.05];
+
+    fn always(threshold: f64, min_keep: u32) -> Xtc {
+        Xtc { probability: 1.0, threshold, min_keep }
+    }
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<Xtc>();
+        assert_laws_of(|| always(0.1, 0));
+        assert_laws_of(|| Xtc { probability: 0.5, ..always(0.01, 3) });
+    }
+
+    #[test]
+    fn the_least_likely_top_choice_stays() {
+        assert_eq!(survivors(always(0.12, 0), &PROBABILITIES), [2, 3, 4]);
+        assert_eq!(survivors(always(0.2, 0), &PROBABILITIES), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_single_top_choice_stays() {
+        assert_eq!(survivors(always(0.35, 0), &PROBABILITIES), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn nothing_goes_where_too_few_would_be_left() {
+        assert_eq!(survivors(always(0.12, 3), &PROBABILITIES), [2, 3, 4]);
+        assert_eq!(survivors(always(0.12, 4), &PROBABILITIES), [0, 1, 2, 3, 4]);
+    }
+
+    /// Four standard deviations of 1,000 tosses of one in four are 55.
+    #[test]
+    fn it_acts_as_often_as_it_is_told() {
+        let acts = (0..1000).filter(|seed| {
+            let stage = Xtc { probability: 0.25, ..always(0.12, 0) };
+            let trial = Trial::of(stage).seeded(logitchain_core::RngKind::default(), *seed);
+            trial.survivors(&PROBABILITIES).len() == 3
+        });
+        let n = acts.count();
+        assert!(n.abs_diff(250) <= 55, "{n} times");
     }
 }

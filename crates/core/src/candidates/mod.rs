@@ -257,15 +257,17 @@ impl<'a> Candidates<'a> {
         if self.mirror {
             self.rank_all();
         }
-        let (best, mass) = (self.best().logit, self.mass());
-        let surplus: f64 = self
-            .iter()
-            .map(|c| {
-                let below = c.logit - best;
-                f64::from(self.exp(below)) * f64::from(below)
-            })
-            .sum();
-        (libm::log(mass) - surplus / mass).max(0.0)
+        let best = self.best();
+        // Without the best token, whose 1 would swallow the digits of a small
+        // rest; the entropy of a near certainty depends on them.
+        let (mut rest, mut surplus) = (0.0, 0.0);
+        for c in self.iter().filter(|c| c.id != best.id) {
+            let below = c.logit - best.logit;
+            let weight = f64::from(self.exp(below));
+            rest += weight;
+            surplus += weight * f64::from(below);
+        }
+        (libm::log1p(rest) - surplus / (1.0 + rest)).max(0.0)
     }
 
     /// The population standard deviation of the candidates' logits.
