@@ -15,7 +15,7 @@ pub enum Law {
     /// Every parameter has a value by default, so that a chain can set it.
     DefaultsComplete,
     /// The default parameters build, for both generators, and without a
-    /// vocabulary.
+    /// vocabulary; parameters that a test gives build as well.
     DefaultsBuild,
     /// Parameters survive being written as TOML and read again.
     RoundTrips,

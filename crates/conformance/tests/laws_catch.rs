@@ -498,6 +498,46 @@ twin!(DrawsForEach, Filter, |state, c| {
     c.retain(|c| ids.contains(&c.id));
 });
 
+/// Forbid a token of the vocabulary.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Forbid {
+    /// Which token.
+    token: u32,
+}
+
+impl Stage for Forbid {
+    const NAME: &'static str = "forbid";
+    const KIND: Kind = Kind::Penalty;
+
+    fn build(self, cx: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
+        let last = cx.vocab().size().saturating_sub(1);
+        ParamError::check_range("token", self.token.into(), 0.0, last as f64)?;
+        Ok(Box::new(Forbidding(TokenId(self.token))))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Forbidding(TokenId);
+
+impl Sampler for Forbidding {
+    fn apply(&mut self, candidates: &mut Candidates<'_>) {
+        candidates.update(self.0, |_| f32::NEG_INFINITY);
+    }
+}
+
+#[test]
+fn parameters_may_name_tokens_that_small_vocabularies_lack() {
+    assert_stage_laws::<Forbid>();
+    assert_laws_of(|| Forbid { token: 299 });
+}
+
+#[test]
+#[should_panic(expected = "stage `forbid` with {token = 3000} breaks the law DefaultsBuild")]
+fn parameters_that_no_vocabulary_fits_are_not_passed_over() {
+    assert_laws_of(|| Forbid { token: 3000 });
+}
+
 // ---- the table -------------------------------------------------------------------
 
 type Twins = Vec<(Law, &'static str, fn())>;
