@@ -1,8 +1,11 @@
 //! `Candidates` against a naive oracle: a `Vec`, fully sorted, in `f64`.
 
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 
 use super::*;
+use crate::StageRng;
 
 /// What a stage may do, as data.
 #[derive(Clone, Debug)]

@@ -1,0 +1,187 @@
+//! Verbs that drop candidates.
+
+use super::{Candidate, Candidates, Fault, Order, Scratch, blocks, dense, exp, select_top, weight};
+
+impl Candidates<'_> {
+    /// Keeps the `n` most likely candidates, one at least.
+    pub fn keep_top(&mut self, n: usize) {
+        let n = n.max(1);
+        if self.mirror {
+            self.rank_all();
+        }
+        let Scratch { maxima, floors, list, .. } = &mut *self.scratch;
+        match self.order {
+            None => {
+                if n >= self.logits.len() {
+                    return;
+                }
+                list.clear();
+                blocks::collect_top(self.logits, maxima, floors, n, list);
+                select_top(list, n);
+                self.order = Some(Order::Other);
+            }
+            Some(order) => {
+                if n >= list.len() {
+                    return;
+                }
+                if order != Order::Rank {
+                    select_top(list, n);
+                    self.order = Some(Order::Other);
+                }
+                list.truncate(n);
+            }
+        }
+        self.mass = None;
+    }
+
+    /// Keeps the candidates whose logit is at least `floor` or, if those are
+    /// fewer than `min_keep`, the `min_keep` most likely ones; the best always
+    /// stays.
+    pub fn keep_at_least(&mut self, floor: f32, min_keep: usize) {
+        let kept = match self.order {
+            None => {
+                let Scratch { maxima, other, .. } = &mut *self.scratch;
+                other.clear();
+                blocks::collect_at_least(self.logits, maxima, floor, other);
+                other.len()
+            }
+            Some(_) => self.scratch.list.iter().filter(|c| c.logit >= floor).count(),
+        };
+        if kept < min_keep.max(1) {
+            self.keep_top(min_keep);
+            return;
+        }
+        if self.order.is_none() {
+            let Scratch { list, other, .. } = &mut *self.scratch;
+            std::mem::swap(list, other);
+            self.order = Some(Order::Id);
+        } else {
+            self.scratch.list.retain(|c| c.logit >= floor);
+        }
+        self.mass = None;
+    }
+
+    /// Keeps the candidates whose probability is at least `p`; the best always
+    /// stays.
+    pub fn keep_probable(&mut self, p: f64) {
+        if self.mirror {
+            self.rank_all();
+        }
+        let (best, least) = (self.best(), p * self.mass());
+        let mirror = self.mirror;
+        self.retain(|c| {
+            c.id == best.id || f64::from(weight(mirror, c.logit - best.logit)) >= least
+        });
+    }
+
+    /// Keeps the fewest most likely candidates whose probabilities sum to at
+    /// least `p`, but `min_keep` at least and never none.
+    ///
+    /// # Precision
+    ///
+    /// Sums are taken in `f64` over weights in `f32`, most likely first. A sum
+    /// that would equal `p` in exact arithmetic can come out on either side.
+    pub fn keep_nucleus(&mut self, p: f64, min_keep: usize) {
+        let needed = p * self.mass();
+        let best = self.best().logit;
+        if self.mirror {
+            self.rank_all();
+        } else {
+            self.narrow_to_mass(needed, min_keep);
+        }
+        let exp = |x| weight(self.mirror, x);
+        let mut sum = 0.0;
+        let reached = self.scratch.list.iter().position(|c| {
+            sum += f64::from(exp(c.logit - best));
+            sum >= needed
+        });
+        let n = reached.map_or(usize::MAX, |at| at + 1).max(min_keep);
+        self.scratch.list.truncate(n);
+        self.mass = None;
+    }
+
+    /// Keeps the candidates with the lowest scores, as few as have
+    /// probabilities that sum to at least `p`, but `min_keep` at least and
+    /// never none. `score` is given a candidate's probability; of equal scores
+    /// the more likely candidate comes first.
+    pub fn keep_lowest(&mut self, score: impl Fn(f64) -> f64, p: f64, min_keep: usize) {
+        self.rank_all();
+        let (best, mass) = (self.best().logit, self.mass());
+        let mirror = self.mirror;
+        let Scratch { list, other, scored, .. } = &mut *self.scratch;
+        scored.clear();
+        scored.extend(list.iter().zip(0..).map(|(c, at)| {
+            let p = f64::from(weight(mirror, c.logit - best)) / mass;
+            (score(p) as f32, at)
+        }));
+        scored.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        other.clear();
+        let mut sum = 0.0;
+        for (_, at) in &*scored {
+            let c = list[*at as usize];
+            other.push(c);
+            sum += f64::from(weight(mirror, c.logit - best));
+            if sum >= p * mass && other.len() >= min_keep {
+                break;
+            }
+        }
+        std::mem::swap(list, other);
+        self.order = Some(Order::Other);
+        self.mass = None;
+    }
+
+    /// Drops the `n` most likely candidates; the least likely one always stays.
+    pub fn drop_top(&mut self, n: usize) {
+        self.rank_all();
+        let n = n.min(self.scratch.list.len() - 1);
+        self.scratch.list.drain(..n);
+        self.mass = None;
+    }
+
+    /// Keeps the candidates that `keep` accepts. If it accepts none, the chain
+    /// fails and names the stage.
+    pub fn retain(&mut self, mut keep: impl FnMut(Candidate) -> bool) {
+        let Scratch { list, other, .. } = &mut *self.scratch;
+        other.clear();
+        match self.order {
+            None => other.extend(dense(self.logits).filter(|c| keep(*c))),
+            Some(_) => other.extend(list.iter().copied().filter(|c| keep(*c))),
+        }
+        if other.is_empty() {
+            // The candidates stay as they are, so that the stage can go on to
+            // its end; the chain stops right after it.
+            self.fault = self.fault.or(Some(Fault::Exhausted));
+            return;
+        }
+        std::mem::swap(list, other);
+        self.order.get_or_insert(Order::Id);
+        self.mass = None;
+    }
+
+    /// Ranks as many of the most likely candidates as have `needed` mass (and
+    /// number `min_keep`), and drops candidates that cannot be among them.
+    fn narrow_to_mass(&mut self, needed: f64, min_keep: usize) {
+        if self.order == Some(Order::Rank) {
+            return;
+        }
+        let best = self.best().logit;
+        for depth in [4.0, 8.0, 12.0] {
+            let floor = best - depth;
+            let Scratch { maxima, list, other, .. } = &mut *self.scratch;
+            other.clear();
+            match self.order {
+                None => blocks::collect_at_least(self.logits, maxima, floor, other),
+                Some(_) => other.extend(list.iter().filter(|c| c.logit >= floor)),
+            }
+            let mass: f64 = other.iter().map(|c| f64::from(exp::exp(c.logit - best))).sum();
+            // A thousandth more than needed, so that the order of the sum
+            // cannot matter; a narrow miss only costs another round.
+            if mass > needed * 1.001 && other.len() >= min_keep {
+                std::mem::swap(list, other);
+                self.order = Some(Order::Other);
+                break;
+            }
+        }
+        self.rank_all();
+    }
+}
