@@ -57,6 +57,47 @@ struct Running {
 
 impl Sampler for Running {
     fn apply(&mut self, candidates: &mut Candidates<'_>) {
-        candidates.keep_nucleus(self.p, self.min_keep);
+        // The sum reaches 1 by rounding before tokens that hardly count.
+        if self.p < 1.0 {
+            candidates.keep_nucleus(self.p, self.min_keep);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{assert_stage_laws, survivors};
+
+    use super::*;
+
+    /// Sums of .5, .8, .95 and 1.
+    const PROBABILITIES: [f32; 4] = [0.15, 0.5, 0.05, 0.3];
+
+    fn left(p: f64) -> Vec<u32> {
+        survivors(TopP { p, min_keep: 0 }, &PROBABILITIES)
+    }
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<TopP>();
+    }
+
+    #[test]
+    fn the_token_with_which_the_sum_is_reached_stays() {
+        assert_eq!(left(0.49), [1]);
+        assert_eq!(left(0.51), [1, 3]);
+        assert_eq!(left(0.81), [1, 3, 0]);
+        assert_eq!(left(0.96), [1, 3, 0, 2]);
+    }
+
+    #[test]
+    fn at_zero_the_best_stays_and_at_one_all_do() {
+        assert_eq!(left(0.0), [1]);
+        assert_eq!(left(1.0), [1, 3, 0, 2]);
+    }
+
+    #[test]
+    fn so_many_stay_in_any_case() {
+        assert_eq!(survivors(TopP { p: 0.1, min_keep: 3 }, &PROBABILITIES), [1, 3, 0]);
     }
 }

@@ -57,8 +57,52 @@ struct Running {
 
 impl Sampler for Running {
     fn apply(&mut self, candidates: &mut Candidates<'_>) {
+        // The sum reaches 1 by rounding before tokens that hardly count.
+        if self.p >= 1.0 {
+            return;
+        }
         let entropy = candidates.entropy();
         // A probability of 0 is infinitely surprising, so it comes last.
         candidates.keep_lowest(|p| (-libm::log(p) - entropy).abs(), self.p, self.min_keep);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{assert_stage_laws, survivors};
+
+    use super::*;
+
+    /// Entropy 1.333; the distances of -ln p are .640 .276 .564 .970 1.663, so
+    /// the order is 1 2 0 3 4, with sums of .2 .35 .85 .95 1.
+    const PROBABILITIES: [f32; 5] = [0.5, 0.2, 0.15, 0.1, 0.05];
+
+    fn left(p: f64, min_keep: u32) -> Vec<u32> {
+        survivors(Typical { p, min_keep }, &PROBABILITIES)
+    }
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<Typical>();
+    }
+
+    #[test]
+    fn the_best_token_goes_where_others_are_more_typical() {
+        assert_eq!(left(0.19, 0), [1]);
+        assert_eq!(left(0.34, 0), [1, 2]);
+    }
+
+    #[test]
+    fn the_token_with_which_the_sum_is_reached_stays() {
+        assert_eq!(left(0.36, 0), [0, 1, 2]);
+        assert_eq!(left(0.84, 0), [0, 1, 2]);
+        assert_eq!(left(0.86, 0), [0, 1, 2, 3]);
+        assert_eq!(left(1.0, 0), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn so_many_stay_in_any_case() {
+        assert_eq!(left(0.0, 2), [1, 2]);
+        assert_eq!(left(0.0, 4), [0, 1, 2, 3]);
     }
 }
