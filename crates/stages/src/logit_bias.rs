@@ -92,6 +92,7 @@ impl<'de> Deserialize<'de> for Bias {
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Number {
+            Whole(i64),
             Real(f64),
             Allowed(bool),
         }
@@ -111,8 +112,18 @@ impl<'de> Deserialize<'de> for Bias {
 
             fn visit_seq<A: de::SeqAccess<'de>>(self, mut pair: A) -> Result<Bias, A::Error> {
                 let missing = |n| de::Error::invalid_length(n, &self);
-                let token: TokenId = pair.next_element()?.ok_or_else(|| missing(0))?;
+                let id = match pair.next_element()?.ok_or_else(|| missing(0))? {
+                    Number::Whole(id) => u32::try_from(id).ok(),
+                    _ => None,
+                };
+                let token = TokenId(id.ok_or_else(|| {
+                    de::Error::custom(format!(
+                        "a token id is a whole number from 0 to {}",
+                        u32::MAX
+                    ))
+                })?);
                 let bias = match pair.next_element()?.ok_or_else(|| missing(1))? {
+                    Number::Whole(bias) => bias as f64,
                     Number::Real(bias) => bias,
                     Number::Allowed(false) => f64::NEG_INFINITY,
                     Number::Allowed(true) => {
@@ -189,6 +200,44 @@ impl Sampler for Running {
     fn apply(&mut self, candidates: &mut Candidates<'_>) {
         for &(token, bias) in &self.bias {
             candidates.update(token, |logit| logit + bias);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{Trial, assert_laws_of, assert_stage_laws};
+
+    use super::*;
+
+    fn stage(biases: &[&str]) -> LogitBias {
+        LogitBias { bias: biases.iter().map(|text| text.parse().expect("a bias")).collect() }
+    }
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<LogitBias>();
+        assert_laws_of(|| stage(&["0+1.5", "3-inf"]));
+    }
+
+    #[test]
+    fn biases_are_added() {
+        let trial = || Trial::of(stage(&["0-1.5", "2+0.25", "2+1"]));
+        assert_eq!(trial().logits(&[1.0, 0.0, 0.5]), [(2, 1.75), (1, 0.0), (0, -0.5)]);
+    }
+
+    #[test]
+    fn minus_infinity_bans() {
+        assert_eq!(Trial::of(stage(&["1-inf"])).survivors(&[0.1, 0.8, 0.1]), [0, 2]);
+    }
+
+    #[test]
+    fn a_bias_prints_as_it_is_read() {
+        for text in ["15043+1.5", "15043-1.5", "15043-inf", "0+0"] {
+            assert_eq!(text.parse::<Bias>().expect("a bias").to_string(), text);
+        }
+        for text in ["", "+1", "1", "1+", "1+-1", "1 +1", "1+inf", "1-nan", "1+1e39", "1.0+1"] {
+            assert_eq!(text.parse::<Bias>(), Err(BiasError(text.to_owned())));
         }
     }
 }
