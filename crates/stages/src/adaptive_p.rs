@@ -65,6 +65,11 @@ impl Average {
     fn new(target: f32, decay: f32) -> Self {
         Self { sum: target / (1.0 - decay), weight: 1.0 / (1.0 - decay) }
     }
+
+    fn add(&mut self, p: f32, decay: f32) {
+        self.sum = p + decay * self.sum;
+        self.weight = 1.0 + decay * self.weight;
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -114,8 +119,7 @@ impl Sampler for Running {
         if let Some((drawn, p)) = self.drawn.take()
             && drawn == token
         {
-            self.average.sum = p + self.decay * self.average.sum;
-            self.average.weight = 1.0 + self.decay * self.average.weight;
+            self.average.add(p, self.decay);
         }
     }
 
@@ -123,5 +127,51 @@ impl Sampler for Running {
         self.average = Average::new(self.target, self.decay);
         self.drawn = None;
         self.rng.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{Trial, assert_stage_laws};
+
+    use super::*;
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<AdaptiveP>();
+    }
+
+    /// The aim is the target at first. By hand, with d = |p - .5| / .3: d is 0,
+    /// 2/3 and 1, and 5 - 10 d^2 / (1 + d) is 5, 2.3333 and 0.
+    #[test]
+    fn logits_fall_with_the_distance_from_the_target() {
+        let stage = AdaptiveP { target: 0.5, ..Default::default() };
+        let logits = [0.5_f32, 0.3, 0.2].map(f32::ln);
+        let left = Trial::of(stage).logits(&logits);
+        assert_eq!(left.iter().map(|c| c.0).collect::<Vec<_>>(), [0, 1, 2]);
+        for ((_, got), expected) in left.iter().zip([5.0, 2.333_333, 0.0]) {
+            assert!((got - expected).abs() < 1e-4, "{left:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_nearer_to_the_target_can_overtake_the_most_likely_one() {
+        let stage = AdaptiveP { target: 0.2, ..Default::default() };
+        assert_eq!(Trial::of(stage).survivors(&[0.7, 0.21, 0.09]), [1, 2, 0]);
+    }
+
+    #[test]
+    fn below_zero_the_logits_stay() {
+        assert_eq!(Trial::of(AdaptiveP::default()).logits(&[1.0, 0.5]), [(0, 1.0), (1, 0.5)]);
+    }
+
+    /// A draw of .2 against a target of .5 lowers the mean to (.2 + .9 * 5) /
+    /// (1 + .9 * 10) = .47, so that the next aim is 2 * .5 - .47 = .53.
+    #[test]
+    fn the_aim_makes_up_for_the_last_token() {
+        let mut average = Average::new(0.5, 0.9);
+        assert!((average.sum / average.weight - 0.5).abs() < 1e-6);
+        average.add(0.2, 0.9);
+        assert!((average.sum / average.weight - 0.47).abs() < 1e-6);
     }
 }

@@ -23,3 +23,25 @@ impl Sampler for Greedy {
         candidates.choose(candidates.best().id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{Trial, assert_stage_laws};
+
+    use super::*;
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<Greedy>();
+    }
+
+    #[test]
+    fn the_most_likely_token_is_taken_every_time() {
+        assert_eq!(Trial::of(Greedy {}).choices(3, &[0.2, 0.5, 0.3]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn of_equals_the_lowest_id_is_taken() {
+        assert_eq!(Trial::of(Greedy {}).choices(1, &[0.1, 0.3, 0.3, 0.3]), [1]);
+    }
+}

@@ -132,3 +132,51 @@ impl Sampler for Running {
         candidates.retain(|c| kept.binary_search(&c.id).is_ok());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{NumberVocab, Trial, assert_stage_laws};
+
+    use super::*;
+
+    /// Tokens are their numbers; 0 ends the generation, and 1 begins 12.
+    fn left(weights: &[(usize, f32)]) -> Vec<u32> {
+        let mut all = [0.0; 13];
+        weights.iter().for_each(|(id, weight)| all[*id] = *weight);
+        let vocab = NumberVocab::new(13).ending_generation(&[0]);
+        Trial::of(Infill {}).in_vocab(vocab).survivors(&all)
+    }
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<Infill>();
+    }
+
+    /// 3 * .2 * 3 candidates = 1.8, more than the others' .8.
+    #[test]
+    fn endings_that_weigh_enough_stay_alone() {
+        assert_eq!(left(&[(0, 0.2), (2, 0.5), (3, 0.3)]), [0]);
+    }
+
+    /// 3 * .01 * 4 = .12 is less than .99, and .19 less than .2. The others'
+    /// even share is (.5 + .3 + .01) / 3 = .27.
+    #[test]
+    fn unlikely_tokens_go_and_endings_stay() {
+        assert_eq!(left(&[(0, 0.01), (2, 0.5), (3, 0.3), (4, 0.19)]), [2, 3, 0]);
+    }
+
+    /// 12 takes over the .3 of 1. Of 1.0 in all, an even share is a third.
+    #[test]
+    fn a_token_that_begins_another_is_merged_into_the_likelier_one() {
+        assert_eq!(left(&[(0, 0.01), (1, 0.3), (12, 0.35), (2, 0.34)]), [12, 2, 0]);
+        // Not merged, they would both have stayed.
+        assert_eq!(left(&[(0, 0.01), (3, 0.3), (12, 0.35), (2, 0.34)]), [12, 2, 3, 0]);
+    }
+
+    /// No token reaches .2, and the end of the turn is what is left.
+    #[test]
+    fn where_all_are_unlikely_the_turn_ends() {
+        let flat: Vec<(usize, f32)> = (2..10).map(|id| (id, 0.124)).collect();
+        assert_eq!(left(&[&flat[..], &[(0, 0.008)]].concat()), [0]);
+    }
+}

@@ -60,3 +60,33 @@ impl Sampler for Running {
         candidates.keep_at_least(floor, self.min_keep);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{assert_stage_laws, survivors};
+
+    use super::*;
+
+    const PROBABILITIES: [f32; 4] = [0.1, 0.5, 0.26, 0.14];
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<MinP>();
+    }
+
+    /// Half of the best is .25, a quarter .125.
+    #[test]
+    fn the_share_is_of_the_best_token() {
+        let left = |p| survivors(MinP { p, min_keep: 0 }, &PROBABILITIES);
+        assert_eq!(left(0.5), [1, 2]);
+        assert_eq!(left(0.25), [1, 2, 3]);
+        assert_eq!(left(0.1), [1, 2, 3, 0]);
+        assert_eq!(left(1.0), [1]);
+    }
+
+    #[test]
+    fn so_many_stay_in_any_case() {
+        assert_eq!(survivors(MinP { p: 1.0, min_keep: 3 }, &PROBABILITIES), [1, 2, 3]);
+        assert_eq!(survivors(MinP { p: 1.0, min_keep: 9 }, &PROBABILITIES), [1, 2, 3, 0]);
+    }
+}

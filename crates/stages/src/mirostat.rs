@@ -100,3 +100,34 @@ impl Sampler for Running {
         self.rng.reset();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{assert_stage_laws, survivors};
+
+    use super::*;
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<Mirostat>();
+    }
+
+    /// Weights 1 / i^2 have the exponent 2 exactly. Of 4 tokens then k =
+    /// sqrt(2^limit / (1 - 1/4)), where the limit starts at twice tau: for .2
+    /// bits 1.33, for 1 bit 2.31, for 1.5 bits 3.27, for 2 bits 4.62.
+    #[test]
+    fn the_reach_follows_from_exponent_and_limit() {
+        let weights = [1, 2, 3, 4].map(|i: u16| 1.0 / f32::from(i * i));
+        for (tau, k) in [(0.2, 1), (1.0, 2), (1.5, 3), (2.0, 4)] {
+            let stage = Mirostat { tau, ..Default::default() };
+            assert_eq!(survivors(stage, &weights), Vec::from_iter(0..k), "tau {tau}");
+        }
+    }
+
+    /// Without any slope the exponent is 0, and its inverse infinite.
+    #[test]
+    fn a_flat_distribution_is_kept_whole() {
+        assert_eq!(survivors(Mirostat::default(), &[0.25; 4]), [0, 1, 2, 3]);
+        assert_eq!(survivors(Mirostat::default(), &[1.0]), [0]);
+    }
+}

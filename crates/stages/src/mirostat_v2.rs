@@ -92,11 +92,51 @@ impl Surprise {
         } else {
             candidates.draw(rng)
         };
-        let observed = -libm::log2(candidates.probability(token)) as f32;
+        self.observe(candidates.probability(token));
+    }
+
+    /// Learns from a token that had the probability `p`.
+    fn observe(&mut self, p: f64) {
+        let observed = -libm::log2(p) as f32;
         self.limit -= self.eta * (observed - self.tau);
     }
 
     pub(crate) fn reset(&mut self) {
         self.limit = 2.0 * self.tau;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{assert_stage_laws, survivors};
+
+    use super::*;
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<MirostatV2>();
+    }
+
+    /// Shares 4 : 2 : 1 have surprises of .807, 1.807 and 2.807 bits.
+    #[test]
+    fn tokens_above_twice_the_target_go_at_first() {
+        let left = |tau| survivors(MirostatV2 { tau, ..Default::default() }, &[4.0, 2.0, 1.0]);
+        assert_eq!(left(1.5), [0, 1, 2]);
+        assert_eq!(left(1.0), [0, 1]);
+        assert_eq!(left(0.9), [0]);
+        // The best stays even where it is too surprising.
+        assert_eq!(left(0.1), [0]);
+    }
+
+    /// From 6 bits, at a rate of .5 and for a surprise of 1 bit against a target
+    /// of 3: 6 - .5 * (1 - 3) = 7.
+    #[test]
+    fn the_limit_moves_by_the_rate_and_starts_over_on_reset() {
+        let mut surprise = Surprise::new(3.0, 0.5).expect("fine parameters");
+        assert_eq!(surprise.limit(), 6.0);
+        surprise.observe(0.5);
+        assert_eq!(surprise.limit(), 7.0);
+        surprise.reset();
+        assert_eq!(surprise.limit(), 6.0);
     }
 }

@@ -101,3 +101,50 @@ impl Sampler for Running {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{Trial, assert_stage_laws, distribution, survivors};
+
+    use super::*;
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<Temperature>();
+    }
+
+    #[test]
+    fn logits_are_divided() {
+        let stage = Temperature { t: 0.5, ..Default::default() };
+        assert_eq!(Trial::of(stage).logits(&[1.0, -2.0]), [(0, 2.0), (1, -4.0)]);
+    }
+
+    #[test]
+    fn at_zero_or_below_the_best_token_is_left() {
+        for t in [0.0, -1.0] {
+            let stage = Temperature { t, ..Default::default() };
+            assert_eq!(survivors(stage, &[0.2, 0.4, 0.4]), [1]);
+        }
+    }
+
+    /// Two equals have all the entropy that two can have, so the temperature is
+    /// the highest, 1.5. A certainty has none: the lowest, .5. Probabilities of
+    /// (2, 0) at 1.5: 1 / (1 + e^-1.333) = .791.
+    #[test]
+    fn with_a_range_the_temperature_follows_the_entropy() {
+        let stage = |exponent| Temperature { t: 1.0, range: 0.5, exponent };
+        let flat = Trial::of(stage(1.0)).logits(&[3.0, 3.0]);
+        assert_eq!(flat, [(0, 2.0), (1, 2.0)]);
+        let peaked = Trial::of(stage(1.0)).logits(&[0.0, -1000.0]);
+        assert_eq!(peaked, [(0, 0.0), (1, -2000.0)]);
+        // To the power of 0 any share of the entropy is 1.
+        let high = distribution(stage(0.0), &[2.0, 0.0]);
+        assert!((high[0].1 - 0.791_391).abs() < 1e-5, "{high:?}");
+    }
+
+    #[test]
+    fn a_lone_candidate_has_no_entropy_to_follow() {
+        let stage = Temperature { t: 2.0, range: 1.0, exponent: 1.0 };
+        assert_eq!(Trial::of(stage).logits(&[3.0, f32::NEG_INFINITY]), [(0, 3.0)]);
+    }
+}

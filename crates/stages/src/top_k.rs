@@ -47,3 +47,35 @@ impl Sampler for TopK {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{assert_stage_laws, survivors};
+
+    use super::*;
+
+    const PROBABILITIES: [f32; 4] = [0.1, 0.4, 0.3, 0.2];
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<TopK>();
+    }
+
+    #[test]
+    fn the_most_likely_stay() {
+        assert_eq!(survivors(TopK { k: 1 }, &PROBABILITIES), [1]);
+        assert_eq!(survivors(TopK { k: 3 }, &PROBABILITIES), [1, 2, 3]);
+        assert_eq!(survivors(TopK { k: 99 }, &PROBABILITIES), [1, 2, 3, 0]);
+    }
+
+    #[test]
+    fn zero_or_less_is_off() {
+        assert_eq!(survivors(TopK { k: 0 }, &PROBABILITIES), [1, 2, 3, 0]);
+        assert_eq!(survivors(TopK { k: -1 }, &PROBABILITIES), [1, 2, 3, 0]);
+    }
+
+    #[test]
+    fn of_equals_at_the_edge_the_lower_ids_stay() {
+        assert_eq!(survivors(TopK { k: 2 }, &[0.2, 0.4, 0.2, 0.2]), [1, 0]);
+    }
+}

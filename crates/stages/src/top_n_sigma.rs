@@ -50,3 +50,37 @@ impl Sampler for TopNSigma {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use logitchain_conformance::{Trial, assert_stage_laws};
+
+    use super::*;
+
+    /// Mean 5, population deviation 2.
+    const LOGITS: [f32; 8] = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
+
+    fn left(n: f64, logits: &[f32]) -> Vec<u32> {
+        Trial::of(TopNSigma { n }).logits(logits).iter().map(|c| c.0).collect()
+    }
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<TopNSigma>();
+    }
+
+    /// 9 - 2 = 7 stays, and 9 - 2 * 2.1 = 4.8 lets the fives stay.
+    #[test]
+    fn tokens_within_so_many_deviations_stay() {
+        assert_eq!(left(0.5, &LOGITS), [7]);
+        assert_eq!(left(1.0, &LOGITS), [7, 6]);
+        assert_eq!(left(2.1, &LOGITS), [7, 6, 4, 5]);
+        assert_eq!(left(0.0, &LOGITS).len(), 8);
+    }
+
+    /// The deviation doubles with the logits.
+    #[test]
+    fn the_cut_does_not_move_with_the_temperature() {
+        assert_eq!(left(2.1, &LOGITS.map(|logit| logit * 2.0)), [7, 6, 4, 5]);
+    }
+}

@@ -85,3 +85,22 @@ impl JsonSchema for Window {
         json_schema!({ "anyOf": [{ "type": "integer", "minimum": 0 }, { "const": "all" }] })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_full_when_the_next_token_must_push_one_out() {
+        assert!(!Window::Last(2).is_full(1));
+        assert!(Window::Last(2).is_full(2));
+        assert!(!Window::All.is_full(usize::MAX));
+    }
+
+    #[test]
+    fn only_a_window_of_no_tokens_is_empty() {
+        assert!(Window::Last(0).is_empty());
+        assert!(!Window::Last(1).is_empty());
+        assert!(!Window::All.is_empty());
+    }
+}
