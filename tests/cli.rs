@@ -339,23 +339,22 @@ fn the_best_token_is_chosen_by_greedy_and_at_temperature_0() {
 
 #[test]
 fn what_is_wrong_in_a_chain_is_told_before_the_model_is_loaded() {
-    let default = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
+    let default = "penalties;dry;top_n_sigma;top_k;typical;top_p;min_p;xtc;temperature;dist";
     for (args, message) in [
         (
             &["--samplers", "top_k", "--dry-multiplier", "0.8"][..],
-            "`--dry-multiplier` is for the stage `dry`, which is not in the chain `top_k`"
-                .to_owned(),
+            "--dry-multiplier belongs to `dry`, which is not in the chain `top_k;dist`".to_owned(),
         ),
         (
             &["--mirostat-lr", "0.2"],
             format!(
-                "`--mirostat-lr` is for the stages `mirostat` and `mirostat_v2`, which are not in \
-                 the chain `{default}`"
+                "--mirostat-lr belongs to `mirostat` and `mirostat_v2`, which are not in the \
+                 chain `{default}`"
             ),
         ),
         (
             &["--mirostat", "1", "--top-k", "5"],
-            "`--top-k` is for the stage `top_k`, which is not in the chain `temperature;mirostat`"
+            "--top-k belongs to `top_k`, which is not in the chain `temperature;mirostat`"
                 .to_owned(),
         ),
         (
@@ -372,12 +371,12 @@ fn what_is_wrong_in_a_chain_is_told_before_the_model_is_loaded() {
         ),
         (
             &["--samplers", "top_k;;temperature"],
-            "stage 2 of `top_k;;temperature` is empty; write a stage's name between the separators"
+            "--samplers: stage 2 of `top_k;;temperature` is empty; write a stage's name between the separators"
                 .to_owned(),
         ),
         (
             &["--samplers", "top_k{kk=5}"],
-            "stage 1, `top_k`: no parameter is called `kk`; did you mean `k`? (it has k)"
+            "--samplers: stage 1, `top_k`: no parameter is called `kk`; did you mean `k`? (it has k)"
                 .to_owned(),
         ),
         (
@@ -385,7 +384,7 @@ fn what_is_wrong_in_a_chain_is_told_before_the_model_is_loaded() {
             "--min-p 1.5: stage 7, `min_p`: `p` must be between 0 and 1, got 1.5".to_owned(),
         ),
         (
-            &["--rng", "mt19937", "--seed", "4294967296"],
+            &["--samplers", "", "--rng", "mt19937", "--seed", "4294967296"],
             "seed 4294967296 is too large for mt19937, whose seeds end at 4294967295".to_owned(),
         ),
     ] {
@@ -394,10 +393,11 @@ fn what_is_wrong_in_a_chain_is_told_before_the_model_is_loaded() {
         assert_eq!(message_got, message);
     }
     for (args, part) in [
-        (&["--samplers", "top_k;temprature"][..], "`temprature`; did you mean `temperature`?"),
+        (&["--samplers", "min_p{p=2}", "-l", "5-inf"][..], "--samplers: stage 1, `min_p`: `p`"),
+        (&["--samplers", "top_k;temprature"], "`temprature`; did you mean `temperature`?"),
         (&["--samplers", "temprature", "--temp", "1"], "did you mean `temperature`?"),
         (&["--samplers", "dist;top_k"], "stage 1: `dist` selects a token"),
-        (&["--sampling-seq", "kq"], "stage 2: no stage has the letter `q`"),
+        (&["--sampling-seq", "kq"], "--sampling-seq: stage 2: no stage has the letter `q`"),
         (
             &["--top-k", "0.1"],
             "--top-k 0.1: stage 4, `top_k`: `k` must be a whole number, got `0.1`",
@@ -461,7 +461,7 @@ fn a_chain_file_is_run_and_flags_replace_its_values() {
     let printed = "logits -> logit-bias -> ?top-k -> temp-ext -> dist";
     assert_eq!(replaced.told("sampler chain: "), printed);
     let absent = run(&["--chain", &chain, "--min-p", "0.1"]).error(2);
-    assert!(absent.starts_with("`--min-p` is for the stage `min_p`"), "{absent}");
+    assert!(absent.starts_with("--min-p belongs to `min_p`, which is not in"), "{absent}");
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::{
 
 use clap::Args;
 use logitchain_core::{
-    Chain, ChainConfig, ChainError, Kind, NoVocab, Registry, RngKind, Seed, SeedError, StageConfig,
-    StageError, TokenId, Vocab,
+    Chain, ChainConfig, ChainError, Kind, Link, NoVocab, Registry, RngKind, Seed, SeedError,
+    StageConfig, StageError, TokenId, Vocab,
 };
 use logitchain_stages::DEFAULT_ORDER;
 
@@ -87,11 +87,33 @@ fn rng(text: &str) -> Result<RngKind, String> {
         .ok_or_else(|| format!("there are {}", RngKind::ALL.map(|(name, _)| name).join(" and ")))
 }
 
+/// Where a chain comes from.
+#[derive(Debug)]
+enum Origin {
+    File(PathBuf),
+    /// This flag lists the stages.
+    List(&'static str),
+    /// A chain that the program knows.
+    Program,
+}
+
+impl Origin {
+    fn fault(&self, source: ChainError) -> Failure {
+        match self {
+            Self::File(path) => Failure::ChainFile { path: path.clone(), source: source.into() },
+            Self::List(flag) => {
+                Failure::Flag { flag: (*flag).to_owned(), source: Box::new(Failure::Chain(source)) }
+            }
+            Self::Program => Failure::Chain(source),
+        }
+    }
+}
+
 /// A chain that has been found right, as far as it can be without a model.
 #[derive(Debug)]
 pub(crate) struct ChainPlan {
     config: ChainConfig,
-    file: Option<PathBuf>,
+    origin: Origin,
     given: Vec<Given>,
     ignore_eos: bool,
 }
@@ -104,22 +126,22 @@ impl ChainPlan {
         given: Vec<Given>,
         registry: &Registry,
     ) -> Result<Self, Failure> {
-        let (config, file) = source(args, registry)?;
-        let mut plan = Self { config, file, given, ignore_eos: args.ignore_eos };
-        // A flag whose stage is misspelt in the list is not the first thing to
-        // complain about.
-        if plan.config.stages.iter().any(|stage| registry.get(&stage.name).is_none()) {
-            plan.build(registry, &NoVocab)?;
-        }
+        let (config, origin) = source(args, registry)?;
+        let mut plan = Self { config, origin, given, ignore_eos: args.ignore_eos };
+        plan.config.seed = args.seed.unwrap_or(plan.config.seed);
+        plan.config.rng = args.rng.unwrap_or(plan.config.rng);
+        // Drawn once: the chain on trial and the real one are the same.
+        plan.config.seed = Seed::Fixed(plan.config.seed.resolve()?);
+        // As it is written, at first: a flag whose stage is misspelt there is not
+        // what to complain about, and places are to be those in the text.
+        let written = plan.config.build(registry, &NoVocab);
+        written.map_err(|source| plan.origin.fault(source))?;
+
         let biased = plan.given.iter().any(|given| given.targets.iter().any(|t| t.stage == BIAS.0));
         if (biased || args.ignore_eos) && plan.occurrences(BIAS.0, registry).is_empty() {
             plan.config.stages.insert(0, StageConfig::new(BIAS.0));
         }
         plan.apply_flags(registry)?;
-        plan.config.seed = args.seed.unwrap_or(plan.config.seed);
-        plan.config.rng = args.rng.unwrap_or(plan.config.rng);
-        // Drawn once: the chain on trial and the real one are the same.
-        plan.config.seed = Seed::Fixed(plan.config.seed.resolve()?);
         plan.build(registry, &NoVocab)?;
         Ok(plan)
     }
@@ -145,15 +167,13 @@ impl ChainPlan {
 
     fn build(&self, registry: &Registry, vocab: &dyn Vocab) -> Result<Chain, Failure> {
         self.config.build(registry, vocab).map_err(|source| {
-            let flag = self.blame(&source);
-            let source = match &self.file {
-                Some(path) => Failure::ChainFile { path: path.clone(), source: source.into() },
-                None => Failure::Chain(source),
+            let Some(given) = self.blame(&source) else { return self.origin.fault(source) };
+            let source = match &self.origin {
+                Origin::File(_) => self.origin.fault(source),
+                // The one flag says enough.
+                Origin::List(_) | Origin::Program => source.into(),
             };
-            match flag {
-                Some(flag) => Failure::Flag { flag: flag.to_string(), source: Box::new(source) },
-                None => source,
-            }
+            Failure::Flag { flag: given.to_string(), source: Box::new(source) }
         })
     }
 
@@ -186,7 +206,7 @@ impl ChainPlan {
                 for nth in self.occurrences(target.stage, registry) {
                     let stage = &mut self.config.stages[nth];
                     let param = &target.param.name;
-                    if self.file.is_none() && stage.params.contains_key(param) {
+                    if !matches!(self.origin, Origin::File(_)) && stage.params.contains_key(param) {
                         return Err(Failure::Usage(format!(
                             "`{given}` and `{stage}` both set `{param}` of stage {}; leave one out",
                             nth + 1,
@@ -197,15 +217,15 @@ impl ChainPlan {
                 }
             }
             if !applied {
-                let flag = &given.flag;
-                let stages: Vec<_> =
-                    given.targets.iter().map(|t| format!("`{}`", t.stage)).collect();
-                let (stages, one) = (stages.join(" and "), stages.len() == 1);
+                let stages = given.targets.iter().map(|target| format!("`{}`", target.stage));
+                let stages = stages.collect::<Vec<_>>().join(" and ");
+                let is = if given.targets.len() == 1 { "is" } else { "are" };
+                let chain = self.build(registry, &NoVocab)?;
+                let names: Vec<&str> = chain.stages().iter().map(Link::name).collect();
                 return Err(Failure::Usage(format!(
-                    "`{flag}` is for the stage{} {stages}, which {} not in the chain `{}`",
-                    if one { "" } else { "s" },
-                    if one { "is" } else { "are" },
-                    self.config
+                    "{} belongs to {stages}, which {is} not in the chain `{}`",
+                    given.flag,
+                    names.join(";")
                 )));
             }
         }
@@ -213,11 +233,8 @@ impl ChainPlan {
     }
 }
 
-/// The chain that the user chose, and the file if it comes from one.
-fn source(
-    args: &ChainArgs,
-    registry: &Registry,
-) -> Result<(ChainConfig, Option<PathBuf>), Failure> {
+/// The chain that the user chose, and where it comes from.
+fn source(args: &ChainArgs, registry: &Registry) -> Result<(ChainConfig, Origin), Failure> {
     // 0 leaves the choice to the others, so clap cannot tell this.
     let mirostat = args.mirostat.filter(|&version| version != 0);
     let others = [
@@ -232,15 +249,18 @@ fn source(
         )));
     }
     if let Some(path) = &args.chain {
-        return Ok((read(path)?, Some(path.clone())));
+        return Ok((read(path)?, Origin::File(path.clone())));
     }
-    let mut config = match (&args.samplers, &args.sampling_seq, mirostat) {
-        (Some(list), _, _) => ChainConfig::from_samplers(list)?,
-        (_, Some(letters), _) => ChainConfig::from_letters(letters, registry)?,
-        (_, _, Some(1)) => ChainConfig::from_samplers("temperature;mirostat")?,
-        (_, _, Some(_)) => ChainConfig::from_samplers("temperature;mirostat_v2")?,
-        _ => ChainConfig::from_samplers(DEFAULT_ORDER)?,
+    let (config, origin) = match (&args.samplers, &args.sampling_seq, mirostat) {
+        (Some(list), ..) => (ChainConfig::from_samplers(list), Origin::List("--samplers")),
+        (_, Some(letters), _) => {
+            (ChainConfig::from_letters(letters, registry), Origin::List("--sampling-seq"))
+        }
+        (.., Some(1)) => (ChainConfig::from_samplers("temperature;mirostat"), Origin::Program),
+        (.., Some(_)) => (ChainConfig::from_samplers("temperature;mirostat_v2"), Origin::Program),
+        _ => (ChainConfig::from_samplers(DEFAULT_ORDER), Origin::Program),
     };
+    let mut config = config.map_err(|source| origin.fault(source))?;
     if args.greedy {
         let selects = |stage: &StageConfig| {
             registry.get(&stage.name).is_some_and(|stage| stage.kind == Kind::Select)
@@ -253,7 +273,7 @@ fn source(
         }
         config.stages.push(StageConfig::new(GREEDY));
     }
-    Ok((config, None))
+    Ok((config, origin))
 }
 
 /// Reads a chain file.
