@@ -101,6 +101,8 @@ impl Origin {
     fn fault(&self, source: ChainError) -> Failure {
         match self {
             Self::File(path) => Failure::ChainFile { path: path.clone(), source: source.into() },
+            // Lists have no seed in them.
+            Self::List(_) if matches!(source, ChainError::Seed { .. }) => source.into(),
             Self::List(flag) => {
                 Failure::Flag { flag: (*flag).to_owned(), source: Box::new(Failure::Chain(source)) }
             }
