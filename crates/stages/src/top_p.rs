@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// # Precision
 ///
 /// A sum that would equal `p` exactly comes out a rounding above or below it,
-/// and the next token then stays or goes: choose `p` off the boundary.
+/// unless the tokens are equally likely, and the next token then stays or goes:
+/// choose `p` off the boundary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TopP {
@@ -45,7 +46,7 @@ impl Stage for TopP {
 
     fn build(self, _: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
         ParamError::check_range("p", self.p, 0.0, 1.0)?;
-        Ok(Box::new(Running { p: f64::from(self.p as f32), min_keep: self.min_keep as usize }))
+        Ok(Box::new(Running { p: self.p, min_keep: self.min_keep as usize }))
     }
 }
 
@@ -88,6 +89,19 @@ mod tests {
         assert_eq!(left(0.51), [1, 3]);
         assert_eq!(left(0.81), [1, 3, 0]);
         assert_eq!(left(0.96), [1, 3, 0, 2]);
+    }
+
+    /// In `f32` the number written .8 is above four fifths.
+    #[test]
+    fn a_share_of_equal_tokens_is_exactly_that_share() {
+        assert_eq!(survivors(TopP { p: 0.8, min_keep: 0 }, &[1.0; 5]).len(), 4);
+        for n in 2..50 {
+            for k in 1..n {
+                let p = k as f64 / n as f64;
+                let left = survivors(TopP { p, min_keep: 0 }, &vec![1.0; n]);
+                assert_eq!(left.len(), k, "of {n}");
+            }
+        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Stage for Typical {
 
     fn build(self, _: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
         ParamError::check_range("p", self.p, 0.0, 1.0)?;
-        Ok(Box::new(Running { p: f64::from(self.p as f32), min_keep: self.min_keep as usize }))
+        Ok(Box::new(Running { p: self.p, min_keep: self.min_keep as usize }))
     }
 }
 
@@ -98,6 +98,19 @@ mod tests {
         assert_eq!(left(0.84, 0), [0, 1, 2]);
         assert_eq!(left(0.86, 0), [0, 1, 2, 3]);
         assert_eq!(left(1.0, 0), [0, 1, 2, 3, 4]);
+    }
+
+    /// In `f32` the number written .8 is above four fifths.
+    #[test]
+    fn a_share_of_equal_tokens_is_exactly_that_share() {
+        assert_eq!(survivors(Typical { p: 0.8, min_keep: 0 }, &[1.0; 5]).len(), 4);
+        for n in 2..50 {
+            for k in 1..n {
+                let p = k as f64 / n as f64;
+                let left = survivors(Typical { p, min_keep: 0 }, &vec![1.0; n]);
+                assert_eq!(left.len(), k, "of {n}");
+            }
+        }
     }
 
     #[test]

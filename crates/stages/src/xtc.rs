@@ -52,7 +52,7 @@ impl Stage for Xtc {
         ParamError::check_positive("threshold", self.threshold)?;
         Ok(Box::new(Running {
             probability: self.probability,
-            threshold: f64::from(self.threshold as f32),
+            threshold: self.threshold,
             min_keep: self.min_keep as usize,
             rng: cx.rng(),
         }))
@@ -111,6 +111,16 @@ mod tests {
     fn the_least_likely_top_choice_stays() {
         assert_eq!(survivors(always(0.12, 0), &PROBABILITIES), [2, 3, 4]);
         assert_eq!(survivors(always(0.2, 0), &PROBABILITIES), [1, 2, 3, 4]);
+    }
+
+    /// In `f32` the number written .1 is above a tenth.
+    #[test]
+    fn tokens_of_exactly_the_threshold_are_top_choices() {
+        for n in 2..20_u8 {
+            let threshold = 1.0 / f64::from(n);
+            let left = survivors(always(threshold, 0), &vec![1.0; n.into()]);
+            assert_eq!(left, [u32::from(n) - 1]);
+        }
     }
 
     #[test]

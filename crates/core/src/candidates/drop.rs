@@ -80,20 +80,22 @@ impl Candidates<'_> {
     /// # Precision
     ///
     /// Sums are taken in `f64` over weights in `f32`, most likely first. A sum
-    /// that would equal `p` in exact arithmetic can come out on either side.
+    /// that would equal `p` in exact arithmetic can come out on either side;
+    /// among equally likely candidates it does equal `p`.
     pub fn keep_nucleus(&mut self, p: f64, min_keep: usize) {
-        let needed = p * self.mass();
+        let mass = self.mass();
         let best = self.best().logit;
         if self.mirror {
             self.rank_all();
         } else {
-            self.narrow_to_mass(needed, min_keep);
+            self.narrow_to_mass(p * mass, min_keep);
         }
         let exp = |x| weight(self.mirror, x);
         let mut sum = 0.0;
         let reached = self.scratch.list.iter().position(|c| {
             sum += f64::from(exp(c.logit - best));
-            sum >= needed
+            // 11 / 20 is the number written .55, where .55 * 20 is above 11.
+            sum / mass >= p
         });
         let n = reached.map_or(usize::MAX, |at| at + 1).max(min_keep);
         self.scratch.list.truncate(n);
@@ -121,7 +123,7 @@ impl Candidates<'_> {
             let c = list[*at as usize];
             other.push(c);
             sum += f64::from(weight(mirror, c.logit - best));
-            if sum >= p * mass && other.len() >= min_keep {
+            if sum / mass >= p && other.len() >= min_keep {
                 break;
             }
         }
