@@ -14,7 +14,9 @@ use crate::Window;
 /// make the repetition one longer: for a match of `n` tokens its logit loses
 /// `multiplier * base^(n - allowed_length)`, if `n` is at least `allowed_length`
 /// (don't repeat yourself, p-e-w, 2024). Of several matches the longest counts.
-/// A match does not reach back over a sequence breaker.
+/// A match does not reach back over a sequence breaker, and a token that contains
+/// one loses nothing. The text is prompt and answer, the tokens of a chat template
+/// included, as far back as the window reaches.
 ///
 /// Breakers are text, matched against the tokens' text: a token that contains
 /// one breaks a sequence, and so do tokens that spell one together. At most 40
@@ -275,8 +277,10 @@ impl Sampler for Running {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use logitchain_conformance::{Trial, assert_laws_of, assert_stage_laws};
     use serde_json::Value;
+
+    use super::*;
 
     /// The vocabulary of the golden cases. Its tokenizer knows the texts whose
     /// tokens the case gives.
@@ -318,6 +322,52 @@ mod tests {
     fn tokens(list: &Value) -> Vec<TokenId> {
         let list = list.as_array().expect("a list").iter();
         list.map(|id| TokenId(id.as_u64().expect("an id") as u32)).collect()
+    }
+
+    #[test]
+    fn obeys_the_laws() {
+        assert_stage_laws::<Dry>();
+        assert_laws_of(|| Dry { multiplier: 0.8, ..Default::default() });
+        assert_laws_of(|| Dry {
+            multiplier: 2.0,
+            base: 1.1,
+            allowed_length: 1,
+            last_n: Window::All,
+            breakers: vec!["1".to_owned()],
+        });
+    }
+
+    /// What token 3 of ten equals loses, and that no other does.
+    fn loss(stage: Dry, history: &[u32]) -> f32 {
+        let left = Trial::of(stage).after(history).logits(&[0.0; 10]);
+        assert!(left.iter().all(|(id, logit)| *id == 3 || *logit == 0.0), "{left:?}");
+        -left.iter().find(|c| c.0 == 3).expect("token 3").1
+    }
+
+    fn doubling() -> Dry {
+        Dry { multiplier: 1.0, base: 2.0, ..Default::default() }
+    }
+
+    /// "1 2" is a match of two tokens, 2^0; with the 7 before it of three, 2^1.
+    #[test]
+    fn the_penalty_grows_with_the_match() {
+        assert_eq!(loss(doubling(), &[1, 2, 3, 9, 1, 2]), 1.0);
+        assert_eq!(loss(doubling(), &[7, 1, 2, 3, 9, 7, 1, 2]), 2.0);
+        assert_eq!(loss(doubling(), &[2, 3, 9, 2]), 0.0);
+    }
+
+    /// 1 is a breaker here: "7 1 2" matches no further back than 2.
+    #[test]
+    fn no_match_reaches_over_a_breaker() {
+        let stage = |breaker: &str| Dry {
+            breakers: vec![breaker.to_owned()],
+            allowed_length: 1,
+            ..doubling()
+        };
+        assert_eq!(loss(stage("none"), &[7, 1, 2, 3, 9, 7, 1, 2]), 4.0);
+        assert_eq!(loss(stage("1"), &[7, 1, 2, 3, 9, 7, 1, 2]), 1.0);
+        // 3 would continue the match, but contains the breaker.
+        assert_eq!(loss(stage("3"), &[7, 1, 2, 3, 9, 7, 1, 2]), 0.0);
     }
 
     /// What llama.cpp prints for breakers over a small vocabulary in which

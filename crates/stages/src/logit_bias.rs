@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 ///
 /// The biases are added to the logits as they come, so what stands before the
 /// stage decides on what; llama.cpp puts it first, on the raw logits. A bias of
-/// -inf bans the token. Several biases on one token add up.
+/// -inf bans the token; a finite one, be it -100, is only added. Several biases
+/// on one token add up.
 ///
 /// llama.cpp lets a bias on a token outside the vocabulary pass without effect;
 /// here it is an error.

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Sharpen or flatten the distribution.
 ///
 /// Logits are divided by `t`. At 0 or below, only the most likely token is
-/// left: greedy, after whatever the stages before it did.
+/// left: greedy, after whatever the stages before it did. Where a tiny `t` makes
+/// the quotients overflow, the best token is left with its equals. Two such
+/// stages in a chain multiply.
 ///
 /// With a `range` the temperature follows the entropy between `t - range` and
 /// `t + range`: low where the model is sure, high where it is not. It is
@@ -140,6 +142,16 @@ mod tests {
         // To the power of 0 any share of the entropy is 1.
         let high = distribution(stage(0.0), &[2.0, 0.0]);
         assert!((high[0].1 - 0.791_391).abs() < 1e-5, "{high:?}");
+    }
+
+    /// The rest has e^-30 = 9.3576e-14, so the entropy is 31 times that (each of
+    /// it has a surprise of 30, and ln(1 + x) is x), 2.9009e-12. Twice its share
+    /// of ln 2 is 8.3701e-12, and -30 divided by it is -3.5842e12.
+    #[test]
+    fn the_entropy_of_a_near_certainty_has_all_its_digits() {
+        let stage = Temperature { t: 1.0, range: 1.0, exponent: 1.0 };
+        let left = Trial::of(stage).logits(&[0.0, -30.0]);
+        assert!((left[1].1 / -3.584_17e12 - 1.0).abs() < 1e-5, "{left:?}");
     }
 
     #[test]
