@@ -168,16 +168,17 @@ fn top_p_and_min_p_after_a_space() {
 }
 
 /// 27 of 30 are .9 exactly, but neither .9 nor the weights are numbers that a
-/// computer has: the sum may fall on either side, and where it falls is the
-/// same on every machine, since exponential and order of the sum are our own.
+/// computer has: the sum falls a rounding short, and m comes in. That may change
+/// with the inner workings, as `top_p` says of itself, but not with the machine:
+/// exponential and order of the sum are our own.
 #[test]
 fn a_sum_on_the_boundary_falls_to_one_side_and_always_the_same() {
     let mut model = bigram();
     let logits = after_a_space(&mut model);
-    assert_eq!(text(&model, ids("top_p{p=0.9}", &logits)), "tsacdo");
+    assert_eq!(text(&model, ids("top_p{p=0.9}", &logits)), "tsacdom");
     // Just off the boundary there is no doubt.
-    assert_eq!(text(&model, ids("top_p{p=0.8999}", &logits)), "tsacdo");
-    assert_eq!(text(&model, ids("top_p{p=0.9001}", &logits)), "tsacdom");
+    assert_eq!(text(&model, ids("top_p{p=0.899999}", &logits)), "tsacdo");
+    assert_eq!(text(&model, ids("top_p{p=0.900001}", &logits)), "tsacdom");
 }
 
 #[test]

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use logitchain::TokenId;
+use logitchain::{ChainConfig, NoVocab, RngKind, TokenId};
 
-use crate::support::{left, softmax, watched};
+use crate::support::{build, left, softmax};
 
 /// SplitMix64, so that every run tries the same.
 struct Random(u64);
@@ -189,14 +189,14 @@ impl Oracle {
     }
 
     fn step(&mut self, step: Step, counts: &[u32]) {
-        // Parameters are f32, as in llama.cpp.
+        // What is reckoned with logits is f32, as they are.
         let narrow = |x: f64| f64::from(x as f32);
         self.rank();
         let best = self.list[0].1;
         match step {
             Step::TopK(k) => self.cut(k),
             Step::TopP(p, keep) => {
-                let n = self.reach(self.probabilities().into_iter(), narrow(p));
+                let n = self.reach(self.probabilities().into_iter(), p);
                 self.cut(n.max(keep));
             }
             Step::MinP(p, keep) => self.keep_at_least(best + narrow(p).ln(), keep),
@@ -217,7 +217,7 @@ impl Oracle {
                     .map(|(at, p)| ((surprise(*p) - entropy).abs(), at))
                     .collect();
                 order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-                let n = self.reach(order.iter().map(|(_, at)| probabilities[*at]), narrow(p));
+                let n = self.reach(order.iter().map(|(_, at)| probabilities[*at]), p);
                 let n = n.max(keep).min(order.len());
                 if let Some(next) = order.get(n) {
                     // Equal logits are as far off and tie; others may change
@@ -233,7 +233,6 @@ impl Oracle {
             }
             Step::Xtc(t) => {
                 let probabilities = self.probabilities();
-                let t = narrow(t);
                 let noise = self.noise() * t;
                 self.too_close |= probabilities.iter().any(|p| (p - t).abs() < noise);
                 let n = probabilities.iter().filter(|p| **p >= t).count();
@@ -275,14 +274,17 @@ fn agree(random: &mut Random, n: usize, steps: impl Fn(&mut Random) -> Vec<Step>
         }
 
         let list = steps.iter().map(|step| step.text()).collect::<Vec<_>>().join(";");
-        let mut chain = watched(&list);
+        // Chains that draw as llama.cpp does sort more and round elsewhere.
+        let mut config = ChainConfig::from_samplers(&format!("{list};probe")).expect("a list");
+        config.rng = RngKind::ALL[case % 2].1;
+        let mut chain = build(&config, &NoVocab);
         history.iter().for_each(|id| chain.accept(TokenId(*id)));
         let mut got = softmax(&left(&mut chain, &logits));
         got.sort_by_key(|c| c.0);
         let mut expected: Vec<(u32, f64)> =
             oracle.list.iter().map(|c| c.0).zip(oracle.probabilities()).collect();
         expected.sort_by_key(|c| c.0);
-        let context = || format!("case {case}: {list} of {} logits", logits.len());
+        let context = || format!("case {case}: {list} of {} logits, {}", logits.len(), config.rng);
         let ids = |all: &[(u32, f64)]| all.iter().map(|c| c.0).collect::<BTreeSet<_>>();
         let different = &ids(&got) ^ &ids(&expected);
         assert!(different.is_empty(), "{}: {different:?}", context());
@@ -298,7 +300,7 @@ fn agree(random: &mut Random, n: usize, steps: impl Fn(&mut Random) -> Vec<Step>
 fn every_filter_agrees_with_the_oracle() {
     let mut random = Random(1);
     let skipped = agree(&mut random, 1200, |random| vec![Step::random(random)]);
-    assert!(skipped < 120, "{skipped} cases are too close to call");
+    assert!(skipped < 48, "{skipped} cases are too close to call");
 }
 
 #[test]
@@ -307,7 +309,7 @@ fn every_chain_agrees_with_the_oracle() {
     let skipped = agree(&mut random, 1200, |random| {
         (0..2 + random.below(4)).map(|_| Step::random(random)).collect()
     });
-    assert!(skipped < 240, "{skipped} cases are too close to call");
+    assert!(skipped < 200, "{skipped} cases are too close to call");
 }
 
 /// The default chain of the command line, with all its stages at work.
@@ -326,5 +328,5 @@ fn the_usual_chain_agrees_with_the_oracle() {
             Step::Temperature(0.8),
         ]
     });
-    assert!(skipped < 60, "{skipped} cases are too close to call");
+    assert!(skipped < 15, "{skipped} cases are too close to call");
 }
