@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// # Precision
 ///
-/// A sum that would equal `p` exactly comes out a rounding above or below it,
-/// unless the tokens are equally likely, and the next token then stays or goes:
-/// choose `p` off the boundary.
+/// A sum within a ten-millionth of `p` counts as `p`: probabilities are no more
+/// precise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TopP {
