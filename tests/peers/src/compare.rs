@@ -278,7 +278,7 @@ fn explain(
         }
         Stage::Mirostat { m, .. } => {
             let k = estimate(before, *m, mu);
-            if !(k < 2_147_483_647.0) {
+            if k.is_nan() || k >= 2_147_483_647.0 {
                 Some(Outcome::EstimateOverflows)
             } else if (theirs.len().abs_diff(ours.len()) as f64) <= 1.0 + k * 1e-3 {
                 Some(Outcome::EstimateAtWhole)

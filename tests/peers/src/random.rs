@@ -85,9 +85,9 @@ fn logits(rng: &mut Random, size: usize) -> Vec<f32> {
     };
     if rng.random_range(0..4) == 0 {
         let keep = rng.random_range(0..size);
-        for at in 0..size {
+        for (at, logit) in logits.iter_mut().enumerate() {
             if at != keep && rng.random_range(0..5) == 0 {
-                logits[at] = f32::NEG_INFINITY;
+                *logit = f32::NEG_INFINITY;
             }
         }
     }
