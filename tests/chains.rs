@@ -122,6 +122,15 @@ fn messages_say_where_what_was_written_and_what_would_be_right() {
              `-`, as in `15043+1.5` or `15043-inf`",
         ),
         (
+            "samplers = 'dry{breakers=\"x\"}'",
+            "line 1, stage 1, `dry`: `breakers` must be a list in square brackets, got `\"x\"`",
+        ),
+        (
+            "samplers = 'dry{breakers=[1]}'",
+            "line 1, stage 1, `dry`: `breakers` cannot be `[1]`: invalid type: integer `1`, \
+             expected a string",
+        ),
+        (
             "samplers = 'logit_bias{bias=[[1, true]]}'",
             "line 1, stage 1, `logit_bias`: `bias` cannot be `[[1, true]]`: `true` is no bias for \
              token 1: write a number, or `false` to ban it",

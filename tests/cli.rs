@@ -726,3 +726,17 @@ fn help_and_completions_know_the_flags_of_stages() {
     }
     assert!(help.contains("[stage: top_k; default: 40]"));
 }
+
+#[test]
+fn a_penalty_after_a_filter_is_noted_and_one_before_is_not() {
+    let late = run(&["--samplers", "top_k;penalties{repeat=1.1};temperature"]);
+    assert_eq!(
+        late.told("note: "),
+        "`penalties` stands after `top_k`, and cannot bring back what that drops"
+    );
+    for list in ["penalties{repeat=1.1};top_k", "top_k;penalties", "top_k{k=0};penalties{repeat=2}"]
+    {
+        let fine = run(&["--samplers", list]);
+        assert!(!fine.stderr.contains("note"), "{fine:#?}");
+    }
+}

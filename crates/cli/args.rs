@@ -1,4 +1,4 @@
-use std::{num::NonZero, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -169,6 +169,3 @@ pub(crate) struct CheckArgs {
     #[arg(short, long, value_name = "MODEL.gguf")]
     pub(crate) model: Option<PathBuf>,
 }
-
-/// Threads are counted from 1.
-pub(crate) type ThreadCount = NonZero<usize>;

@@ -1,6 +1,6 @@
 //! What `run` and `chat` have in common.
 
-use logitchain_core::{Chain, TokenId};
+use logitchain_core::{Chain, Kind, Link, TokenId};
 use logitchain_engine::{
     EngineError, GenerateOptions, Generation, Model, StopReason, StopStrings, Timings, TokenPicker,
 };
@@ -34,6 +34,25 @@ impl GenerateArgs {
 /// Tells on stderr what is about to draw.
 pub(crate) fn announce(chain: &Chain) {
     eprintln!("seed: {}\nsampler chain: {chain}", chain.seed());
+    for (penalty, filter) in late_penalties(chain) {
+        let (penalty, filter) = (penalty.name(), filter.name());
+        eprintln!(
+            "note: `{penalty}` stands after `{filter}`, and cannot bring back what that drops"
+        );
+    }
+}
+
+/// The penalties that stand after a filter, each with the first such filter.
+/// Both orders are right, but they are not the same, and most people want the
+/// other one.
+fn late_penalties(chain: &Chain) -> impl Iterator<Item = (&Link, &Link)> {
+    let active = || chain.stages().iter().filter(|stage| !stage.is_neutral());
+    let first = active().position(|stage| stage.kind() == Kind::Filter).unwrap_or(usize::MAX);
+    let filter = active().nth(first);
+    active()
+        .skip(first)
+        .filter(|stage| stage.kind() == Kind::Penalty)
+        .filter_map(move |penalty| Some((penalty, filter?)))
 }
 
 /// Continues a prompt, and writes the text as it comes.

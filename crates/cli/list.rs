@@ -2,7 +2,7 @@ use logitchain_core::{
     ChainConfig, ChainError, NoVocab, Param, Registration, Registry, StageConfig,
 };
 
-use crate::{args::ListArgs, output, report::Failure, stage_flags::dashed};
+use crate::{args::ListArgs, output, report::Failure, stage_flags::dashed, value::value};
 
 /// Prints what stages there are, or what there is to know about one.
 pub(crate) fn list(args: &ListArgs, registry: &Registry) -> Result<(), Failure> {
@@ -127,19 +127,6 @@ fn brief(param: &Param) -> String {
         }
     };
     format!("{}={}{range}", param.name, value(&param.default))
-}
-
-/// As written in a chain file, in one line, and shorter where nothing is lost:
-/// 1 for 1.0.
-pub(crate) fn value(value: &toml::Value) -> String {
-    match value {
-        toml::Value::Float(number) => number.to_string(),
-        toml::Value::String(text) => format!("{text:?}"),
-        toml::Value::Array(elements) => {
-            format!("[{}]", elements.iter().map(self::value).collect::<Vec<_>>().join(", "))
-        }
-        value => value.to_string(),
-    }
 }
 
 /// The parameters that turn a stage off. Empty for a stage that is never off.

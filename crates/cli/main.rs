@@ -20,6 +20,7 @@ mod run;
 mod schema;
 mod stage_flags;
 mod timing;
+mod value;
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
 use std::{
+    num::NonZero,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -6,7 +7,7 @@ use std::{
 use clap::Args;
 use logitchain_engine::{EMBEDDED_GGUF, EngineError, Gguf, GgufModel, LoadOptions};
 
-use crate::{args::ThreadCount, report::Failure};
+use crate::report::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {
@@ -45,3 +46,6 @@ pub(crate) fn load(path: &Path, options: &LoadOptions) -> Result<GgufModel, Fail
         source => Failure::Model { path: path.into(), source: Box::new(source) },
     })
 }
+
+/// Threads are counted from 1.
+type ThreadCount = NonZero<usize>;

@@ -215,7 +215,7 @@ fn help(flag: &StageFlag) -> String {
     format!(
         "{description} [{repeat}stage: {}; default: {}]",
         stages.join(", "),
-        crate::list::value(&param.default)
+        crate::value::value(&param.default)
     )
 }
 
@@ -296,7 +296,7 @@ mod tests {
         let given = given(args);
         let set = given.iter().flat_map(|given| {
             given.targets.iter().map(move |Target { stage, param }| {
-                format!("{stage}.{}={}", param.name, crate::list::value(&given.value(param)))
+                format!("{stage}.{}={}", param.name, crate::value::value(&given.value(param)))
             })
         });
         set.collect()

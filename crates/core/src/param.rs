@@ -146,8 +146,13 @@ pub(crate) fn problem(param: Option<&Param>, value: &toml::Value, message: &str)
         Some((ParamKind::Number, _)) => "a number".to_owned(),
         Some((ParamKind::Bool, _)) => "true or false".to_owned(),
         Some((ParamKind::Text, _)) => "text in quotes".to_owned(),
+        Some((ParamKind::List, _)) if !value.is_array() => "a list in square brackets".to_owned(),
+        Some((ParamKind::List, _)) => {
+            let message = message.trim().lines().next().unwrap_or_default();
+            return format!("cannot be `{value}`: {message}");
+        }
         // What these take is known to their own code alone.
-        Some((ParamKind::List | ParamKind::Mixed, _)) | None => {
+        Some((ParamKind::Mixed, _)) | None => {
             let message = message.trim().lines().next().unwrap_or_default();
             match message.split_once(", expected ") {
                 Some((_, expected)) => expected.to_owned(),
