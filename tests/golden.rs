@@ -80,3 +80,11 @@ fn every_listed_difference_is_about_a_case() {
     let unknown: Vec<_> = differences.names().filter(|name| !names.contains(name)).collect();
     assert!(unknown.is_empty(), "no such cases: {unknown:?}");
 }
+
+#[test]
+fn the_page_on_differences_tells_of_every_listed_one_and_no_other() {
+    let page = include_str!("../crates/stages/src/differences.md");
+    let (_, cases) = page.split_once("\n# llama.cpp, case by case\n").expect("its last part");
+    let headings: Vec<_> = cases.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(headings, Differences::read().headings());
+}

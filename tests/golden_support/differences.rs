@@ -16,6 +16,8 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
+    /// Where the documentation tells of it.
+    heading: String,
     /// For people.
     #[allow(dead_code, reason = "its presence is checked")]
     reason: String,
@@ -38,12 +40,16 @@ enum Ours {
 }
 
 #[derive(Debug)]
-pub(crate) struct Differences(BTreeMap<String, Ours>);
+pub(crate) struct Differences {
+    cases: BTreeMap<String, Ours>,
+    headings: Vec<String>,
+}
 
 impl Differences {
     pub(crate) fn read() -> Self {
         let file: File = toml::from_str(&read("differences.toml")).expect("a list of differences");
         let mut all = BTreeMap::new();
+        let mut headings = Vec::new();
         for entry in file.difference {
             let mut add = |case: String, ours| {
                 let old = all.insert(case.clone(), ours);
@@ -54,17 +60,23 @@ impl Differences {
                 let says = entry.refused.clone().expect("`cases` stand with `refused`");
                 add(case, Ours::Says(says));
             }
+            headings.push(entry.heading);
         }
-        Self(all)
+        Self { cases: all, headings }
+    }
+
+    /// Where the documentation tells of each group, in the order of the list.
+    pub(crate) fn headings(&self) -> &[String] {
+        &self.headings
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.cases.keys().map(String::as_str)
     }
 
     /// What is wrong with a case's outcome, if anything.
     pub(crate) fn judge(&self, case: &str, verdict: Verdict) -> Option<String> {
-        match (self.0.get(case), verdict) {
+        match (self.cases.get(case), verdict) {
             (None, Ok(())) => None,
             (None, Err(got)) => Some(format!("{case} differs and is not listed; ours: \"{got}\"")),
             (Some(_), Ok(())) => Some(format!("{case} is listed, but is the same")),

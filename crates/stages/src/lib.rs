@@ -2,7 +2,7 @@
 //!
 //! Linking this crate registers them all: `use logitchain_stages as _;`. Each
 //! file's name is the stage's name; where a stage differs from llama.cpp, its
-//! documentation says so.
+//! documentation says so. [`differences`] has them all on a page.
 //!
 //! ```
 //! use logitchain_core::{ChainConfig, NoVocab, Registry};
@@ -35,6 +35,9 @@ mod top_p;
 mod typical;
 mod window;
 mod xtc;
+
+#[doc = include_str!("differences.md")]
+pub mod differences {}
 
 pub use crate::{
     adaptive_p::AdaptiveP,
