@@ -1,4 +1,4 @@
-//! The program on a real model, SmolLM2-135M-Instruct in Q4_1, end to end.
+//! The program on a real model, SmolLM2-135M-Instruct in `Q4_1`, end to end.
 //!
 //! Ignored by default, since the model's 98 MB are not part of the repository:
 //! `.ci/run` fetches it and runs these with `--ignored`. By hand, name the file
