@@ -58,7 +58,7 @@ const CHAINS: [&str; 9] = [
     "top_k{k=3};infill",
     "temperature;mirostat",
     "temperature;mirostat_v2",
-    "min_p{p=0.02};adaptive_p{target=0.3}",
+    "min_p{p=0.02};temperature{t=0.03};adaptive_p{target=0.3}",
     "xtc{probability=0.5,threshold=0.01};xtc{probability=0.3,threshold=0.02};adaptive_p",
     "penalties{presence=0.5,last_n=\"all\"};greedy",
 ];
@@ -140,9 +140,14 @@ fn reset_equals_a_fresh_build() {
             assert_eq!(run(&mut chain, 0..40), fresh, "{list}, {rng}, after {steps}");
             chain.reset();
         }
-        // A token that was drawn and never accepted is forgotten as well.
-        chain.sample(&mut logits(7)).expect("a token");
+        // A token that was drawn and never accepted is forgotten as well, even
+        // if the next prompt begins with it.
+        let token = chain.sample(&mut logits(7)).expect("a token");
         chain.reset();
+        chain.accept(token);
+        let mut other = build(list, rng, 5);
+        other.accept(token);
+        let fresh = run(&mut other, 0..40);
         assert_eq!(run(&mut chain, 0..40), fresh, "{list}, {rng}, after a token");
     }
 }
