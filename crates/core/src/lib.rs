@@ -26,13 +26,12 @@
 //!
 //! This crate knows no model, no tokenizer and no stage.
 
-#![forbid(unsafe_code)]
-
 mod candidates;
 mod chain;
 mod chain_file;
 mod config;
 mod error;
+mod kernels;
 mod list;
 mod param;
 mod registry;

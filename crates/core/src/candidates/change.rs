@@ -2,8 +2,11 @@
 
 use std::{collections::HashMap, hash::BuildHasher};
 
-use super::{Candidate, Candidates, Fault, Order, blocks, is_logit, weight};
-use crate::TokenId;
+use super::{Candidate, Candidates, Fault, Order, blocks, weight};
+use crate::{
+    TokenId,
+    kernels::{self, is_logit},
+};
 
 impl Candidates<'_> {
     /// Divides every logit by `t`, which must be positive.
@@ -18,7 +21,14 @@ impl Candidates<'_> {
                 return;
             }
         }
-        self.rescale(|logit| logit / t);
+        if self.order.is_none() {
+            // Division keeps order, so a block's greatest logit stays its greatest.
+            kernels::divide(self.logits, t);
+            kernels::divide(&mut self.scratch.maxima, t);
+            self.mass = None;
+        } else {
+            self.rescale(|logit| logit / t);
+        }
     }
 
     /// Replaces every logit by a function of it that keeps their order.
@@ -155,7 +165,7 @@ impl Candidates<'_> {
         let list = &mut self.scratch.list;
         let exhausted = match self.order {
             None => {
-                let none = blocks::maximum(&self.scratch.maxima) == f32::NEG_INFINITY;
+                let none = kernels::maximum(&self.scratch.maxima) == f32::NEG_INFINITY;
                 if none {
                     self.logits[0] = 0.0;
                     blocks::refresh(self.logits, &mut self.scratch.maxima, 0);

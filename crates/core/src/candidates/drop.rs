@@ -1,6 +1,9 @@
 //! Verbs that drop candidates.
 
-use super::{Candidate, Candidates, Fault, Order, Scratch, blocks, dense, exp, select_top, weight};
+use super::{
+    Candidate, Candidates, Fault, Order, Scratch, blocks, dense, floor_of, select_top, weight,
+};
+use crate::kernels;
 
 /// How far below what it should reach a sum of probabilities may stay.
 ///
@@ -16,18 +19,16 @@ impl Candidates<'_> {
         if self.mirror {
             self.rank_all();
         }
-        let Scratch { maxima, floors, list, .. } = &mut *self.scratch;
         match self.order {
             None => {
                 if n >= self.logits.len() {
                     return;
                 }
-                list.clear();
-                blocks::collect_top(self.logits, maxima, floors, n, list);
-                select_top(list, n);
-                self.order = Some(Order::Other);
+                self.scratch.find_top(self.logits, n);
+                self.take_other(Order::Other);
             }
             Some(order) => {
+                let list = &mut self.scratch.list;
                 if n >= list.len() {
                     return;
                 }
@@ -47,10 +48,8 @@ impl Candidates<'_> {
     pub fn keep_at_least(&mut self, floor: f32, min_keep: usize) {
         let kept = match self.order {
             None => {
-                let Scratch { maxima, other, .. } = &mut *self.scratch;
-                other.clear();
-                blocks::collect_at_least(self.logits, maxima, floor, other);
-                other.len()
+                self.scratch.find_at_least(self.logits, floor);
+                self.scratch.other.len()
             }
             Some(_) => self.scratch.list.iter().filter(|c| c.logit >= floor).count(),
         };
@@ -59,9 +58,7 @@ impl Candidates<'_> {
             return;
         }
         if self.order.is_none() {
-            let Scratch { list, other, .. } = &mut *self.scratch;
-            std::mem::swap(list, other);
-            self.order = Some(Order::Id);
+            self.take_other(Order::Id);
         } else {
             self.scratch.list.retain(|c| c.logit >= floor);
         }
@@ -76,6 +73,11 @@ impl Candidates<'_> {
         }
         let (best, least) = (self.best(), p * self.mass());
         let mirror = self.mirror;
+        if self.order.is_none() {
+            // No weight is above the best one's 1.
+            self.scratch.find_at_least(self.logits, floor_of(best.logit, least).min(best.logit));
+            self.take_other(Order::Id);
+        }
         self.retain(|c| {
             c.id == best.id || f64::from(weight(mirror, c.logit - best.logit)) >= least
         });
@@ -133,16 +135,25 @@ impl Candidates<'_> {
                 break;
             }
         }
-        std::mem::swap(list, other);
-        self.order = Some(Order::Other);
-        self.mass = None;
+        self.take_other(Order::Other);
     }
 
     /// Drops the `n` most likely candidates; the least likely one always stays.
     pub fn drop_top(&mut self, n: usize) {
-        self.rank_all();
-        let n = n.min(self.scratch.list.len() - 1);
-        self.scratch.list.drain(..n);
+        let n = n.min(self.len() - 1);
+        if self.order.is_none() && !self.mirror {
+            // A dropped token is a masked one, and those are quickly masked.
+            self.scratch.find_top(self.logits, n);
+            let Scratch { maxima, other, .. } = &mut *self.scratch;
+            for c in other {
+                let at = c.id.index();
+                self.logits[at] = f32::NEG_INFINITY;
+                blocks::refresh(self.logits, maxima, at);
+            }
+        } else {
+            self.rank_all();
+            self.scratch.list.drain(..n);
+        }
         self.mass = None;
     }
 
@@ -161,8 +172,14 @@ impl Candidates<'_> {
             self.fault = self.fault.or(Some(Fault::Exhausted));
             return;
         }
+        self.take_other(self.order.unwrap_or(Order::Id));
+    }
+
+    /// Goes on with the candidates that are listed in `other`.
+    fn take_other(&mut self, order: Order) {
+        let Scratch { list, other, .. } = &mut *self.scratch;
         std::mem::swap(list, other);
-        self.order.get_or_insert(Order::Id);
+        self.order = Some(order);
         self.mass = None;
     }
 
@@ -175,18 +192,20 @@ impl Candidates<'_> {
         let best = self.best().logit;
         for depth in [4.0, 8.0, 12.0] {
             let floor = best - depth;
-            let Scratch { maxima, list, other, .. } = &mut *self.scratch;
-            other.clear();
             match self.order {
-                None => blocks::collect_at_least(self.logits, maxima, floor, other),
-                Some(_) => other.extend(list.iter().filter(|c| c.logit >= floor)),
+                None => self.scratch.find_at_least(self.logits, floor),
+                Some(_) => {
+                    let Scratch { list, other, .. } = &mut *self.scratch;
+                    other.clear();
+                    other.extend(list.iter().filter(|c| c.logit >= floor));
+                }
             }
-            let mass: f64 = other.iter().map(|c| f64::from(exp::exp(c.logit - best))).sum();
+            let other = &self.scratch.other;
+            let mass: f64 = other.iter().map(|c| f64::from(kernels::exp(c.logit - best))).sum();
             // A thousandth more than needed, so that the order of the sum
             // cannot matter; a narrow miss only costs another round.
             if mass > needed * 1.001 && other.len() >= min_keep {
-                std::mem::swap(list, other);
-                self.order = Some(Order::Other);
+                self.take_other(Order::Other);
                 break;
             }
         }

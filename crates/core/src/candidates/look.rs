@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::{Candidate, Candidates, Order, Scratch, blocks, select_top, weight};
-use crate::TokenId;
+use super::{Candidate, Candidates, Order, Scratch, blocks, floor_of, select_top, weight};
+use crate::{TokenId, kernels};
 
 impl Candidates<'_> {
     /// How many candidates remain; at least one. While nothing has been
@@ -11,7 +11,7 @@ impl Candidates<'_> {
     #[allow(clippy::len_without_is_empty, reason = "there is always a candidate")]
     pub fn len(&self) -> usize {
         match self.order {
-            None => self.logits.iter().filter(|l| **l > f32::NEG_INFINITY).count(),
+            None => kernels::moments(self.logits, 0.0).0,
             Some(_) => self.scratch.list.len(),
         }
     }
@@ -69,19 +69,22 @@ impl Candidates<'_> {
         if self.mirror {
             self.rank_all();
         }
-        let Scratch { maxima, floors, list, other, .. } = &mut *self.scratch;
         match self.order {
-            Some(Order::Rank) => &list[..n.min(list.len())],
-            order => {
+            Some(Order::Rank) => {}
+            None => self.scratch.find_top(self.logits, n),
+            Some(_) => {
+                let Scratch { list, other, .. } = &mut *self.scratch;
                 other.clear();
-                match order {
-                    None => blocks::collect_top(self.logits, maxima, floors, n, other),
-                    Some(_) => other.extend_from_slice(list),
-                }
+                other.extend_from_slice(list);
                 select_top(other, n);
-                other.sort_unstable_by(Candidate::rank);
-                other
             }
+        }
+        let Scratch { list, other, .. } = &mut *self.scratch;
+        if self.order == Some(Order::Rank) {
+            &list[..n.min(list.len())]
+        } else {
+            other.sort_unstable_by(Candidate::rank);
+            other
         }
     }
 
@@ -100,7 +103,14 @@ impl Candidates<'_> {
             self.rank_all();
         }
         let (best, least) = (self.best().logit, p * self.mass());
-        self.iter().filter(|c| f64::from(self.exp(c.logit - best)) >= least).count()
+        let mirror = self.mirror;
+        let probable = |c: &&Candidate| f64::from(weight(mirror, c.logit - best)) >= least;
+        if self.order.is_none() {
+            self.scratch.find_at_least(self.logits, floor_of(best, least));
+            self.scratch.other.iter().filter(probable).count()
+        } else {
+            self.scratch.list.iter().filter(probable).count()
+        }
     }
 
     /// The entropy of the candidates' probabilities, in nats.
@@ -112,29 +122,34 @@ impl Candidates<'_> {
         let best = self.best();
         // Without the best token, whose 1 would swallow the digits of a small
         // rest; the entropy of a near certainty depends on them.
-        let (mut rest, mut surplus) = (0.0, 0.0);
-        for c in self.iter().filter(|c| c.id != best.id) {
-            let below = c.logit - best.logit;
-            let weight = f64::from(self.exp(below));
-            rest += weight;
-            surplus += weight * f64::from(below);
-        }
-        (libm::log1p(rest) - surplus / (1.0 + rest)).max(0.0)
+        let (rest, products) = match self.order {
+            None if !self.mirror => {
+                let at = best.id.index();
+                let (before, after) = (&self.logits[..at], &self.logits[at + 1..]);
+                let (a, b) = kernels::weighted(before, best.logit);
+                let (c, d) = kernels::weighted(after, best.logit);
+                (a + c, b + d)
+            }
+            _ => self.iter().filter(|c| c.id != best.id).fold((0.0, 0.0), |(rest, sum), c| {
+                let below = c.logit - best.logit;
+                let weight = f64::from(self.exp(below));
+                (rest + weight, sum + weight * f64::from(below))
+            }),
+        };
+        (libm::log1p(rest) - products / (1.0 + rest)).max(0.0)
     }
 
     /// The population standard deviation of the candidates' logits.
     pub fn deviation(&self) -> f64 {
-        let (sum, count) = self
-            .iter()
-            .fold((0.0, 0_usize), |(sum, count), c| (sum + f64::from(c.logit), count + 1));
+        let moments = |from: f64| match self.order {
+            None => kernels::moments(self.logits, from),
+            Some(_) => self.iter().fold((0, 0.0, 0.0), |(count, sum, squares), c| {
+                let distance = f64::from(c.logit) - from;
+                (count + 1, sum + distance, squares + distance * distance)
+            }),
+        };
+        let (count, sum, _) = moments(0.0);
         let mean = sum / count as f64;
-        let squares: f64 = self
-            .iter()
-            .map(|c| {
-                let d = f64::from(c.logit) - mean;
-                d * d
-            })
-            .sum();
-        (squares / count as f64).sqrt()
+        (moments(mean).2 / count as f64).sqrt()
     }
 }

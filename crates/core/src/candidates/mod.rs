@@ -4,13 +4,12 @@
 mod blocks;
 mod change;
 mod drop;
-mod exp;
 mod look;
 mod select;
 
 use std::cmp::Ordering;
 
-use crate::{RngKind, SampleError, TokenId};
+use crate::{RngKind, SampleError, TokenId, kernels};
 
 /// A token that may still come next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,6 +43,10 @@ pub struct Scratch {
     other: Vec<Candidate>,
     /// Block maxima, to select in.
     floors: Vec<f32>,
+    /// The mass of each block of the dense logits, while `mass` is known.
+    masses: Vec<f64>,
+    /// Positions found in a block.
+    positions: Vec<u32>,
     /// Scores by which a stage wants candidates kept, with places in `list`.
     scored: Vec<(f32, u32)>,
 }
@@ -136,7 +139,7 @@ impl<'a> Candidates<'a> {
             return Err(SampleError::Empty);
         }
         if !blocks::maxima(logits, &mut scratch.maxima) {
-            let bad = logits.iter().zip(0..).find(|(logit, _)| !is_logit(**logit));
+            let bad = logits.iter().zip(0..).find(|(logit, _)| !kernels::is_logit(**logit));
             if let Some((&value, id)) = bad {
                 return Err(SampleError::NonFinite { token: TokenId(id), value, stage: None });
             }
@@ -173,7 +176,8 @@ impl<'a> Candidates<'a> {
         let best = self.best().logit;
         let mass = match self.order {
             None if !self.mirror => {
-                blocks::masses(self.logits, &self.scratch.maxima, best).map(|(_, m)| m).sum()
+                blocks::masses(self.logits, best, &mut self.scratch.masses);
+                self.scratch.masses.iter().sum()
             }
             // Block by block as above, so that the sum has the same bits.
             Some(Order::Id) if !self.mirror => {
@@ -211,15 +215,17 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// Whether a number can stand in the logits: not NaN, and not +inf.
-fn is_logit(value: f32) -> bool {
-    value < f32::INFINITY
-}
-
 /// `exp(x)`, where chains that draw as llama.cpp does also round as it does.
 #[inline]
 fn weight(mirror: bool, x: f32) -> f32 {
-    if mirror { exp::exp_nearest(x) } else { exp::exp(x) }
+    if mirror { kernels::exp_nearest(x) } else { kernels::exp(x) }
+}
+
+/// A logit below which no weight reaches `least`.
+fn floor_of(best: f32, least: f64) -> f32 {
+    // A thousandth lower, which the rounding of no logarithm reaches; the exact
+    // comparison is for the caller.
+    (f64::from(best) + libm::log(least) - 1e-3) as f32
 }
 
 fn dense(logits: &[f32]) -> impl Iterator<Item = Candidate> + '_ {

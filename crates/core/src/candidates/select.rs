@@ -1,11 +1,10 @@
 //! Verbs that settle on a token.
 
-use super::{
-    Candidate, Candidates, Order,
-    blocks::{self, BLOCK},
-    exp,
+use super::{Candidate, Candidates, Order, blocks};
+use crate::{
+    StageRng, TokenId,
+    kernels::{self, BLOCK},
 };
-use crate::{StageRng, TokenId};
 
 impl Candidates<'_> {
     /// Chooses at random, each candidate with its probability, and spends one
@@ -33,52 +32,57 @@ impl Candidates<'_> {
         self.chosen
     }
 
+    /// The token in whose stretch of the line `u` falls, by id. Whole blocks are
+    /// passed over by their masses.
     fn walk_ids(&mut self, u: f64) -> TokenId {
+        if !matches!(self.order, None | Some(Order::Id)) {
+            self.scratch.list.sort_unstable_by_key(|c| c.id);
+            self.order = Some(Order::Id);
+            self.mass = None;
+        }
+        let target = u * self.mass();
         let best = self.best().logit;
-        if self.order.is_none() {
-            let target = u * self.mass();
+        let mut rest = target;
+        // The last token with a weight: rounding can keep the sum of a block
+        // below what its mass says.
+        let mut last = self.best().id;
+        let mut within = |block: &mut dyn Iterator<Item = (TokenId, f32)>, rest: f64| {
             let mut sum = 0.0;
-            for (block, mass) in blocks::masses(self.logits, &self.scratch.maxima, best) {
-                if sum + mass > target {
-                    let found = (block * BLOCK..).zip(blocks::block(self.logits, block)).find(
-                        |(_, logit)| {
-                            sum += f64::from(exp::exp(**logit - best));
-                            sum > target
-                        },
-                    );
-                    if let Some((id, _)) = found {
-                        return TokenId(id as u32);
-                    }
-                } else {
-                    sum += mass;
+            for (id, logit) in block {
+                let weight = f64::from(kernels::exp(logit - best));
+                sum += weight;
+                if sum > rest {
+                    return Some(id);
                 }
+                if weight > 0.0 {
+                    last = id;
+                }
+            }
+            None
+        };
+        let Self { logits, scratch, order, .. } = self;
+        if order.is_none() {
+            for (index, &mass) in scratch.masses.iter().enumerate() {
+                if mass > rest {
+                    let ids = (index * BLOCK..).map(|id| TokenId(id as u32));
+                    let block = blocks::block(logits, index).iter().copied();
+                    return within(&mut ids.zip(block), rest).unwrap_or(last);
+                }
+                rest -= mass;
             }
         } else {
-            if self.order != Some(Order::Id) {
-                self.scratch.list.sort_unstable_by_key(|c| c.id);
-                self.order = Some(Order::Id);
-                self.mass = None;
-            }
-            let target = u * self.mass();
-            let mut sum = 0.0;
-            for block in blocks::listed(&self.scratch.list) {
+            for block in blocks::listed(&scratch.list) {
                 let mass = blocks::mass(block, best);
-                if sum + mass > target {
-                    let found = block.iter().find(|c| {
-                        sum += f64::from(exp::exp(c.logit - best));
-                        sum > target
-                    });
-                    if let Some(c) = found {
-                        return c.id;
-                    }
-                } else {
-                    sum += mass;
+                if mass > rest {
+                    let entries = block.iter().map(|c| (c.id, c.logit));
+                    return within(&mut { entries }, rest).unwrap_or(last);
                 }
+                rest -= mass;
             }
         }
-        // Rounding kept the sum below the target: the last that can be drawn.
-        let drawable = |c: &Candidate| exp::exp(c.logit - best) > 0.0;
-        self.iter().filter(drawable).last().map_or(self.best().id, |c| c.id)
+        // Rounding kept the whole sum below the target.
+        let drawable = |c: &Candidate| kernels::exp(c.logit - best) > 0.0;
+        self.iter().filter(drawable).last().map_or(last, |c| c.id)
     }
 
     fn walk_array(&mut self, u: f64) -> TokenId {
@@ -88,7 +92,7 @@ impl Candidates<'_> {
         let mut sum = 0.0;
         let list = &self.scratch.list;
         let found = list.iter().find(|c| {
-            sum += f64::from(exp::exp_nearest(c.logit - best));
+            sum += f64::from(kernels::exp_nearest(c.logit - best));
             sum >= target
         });
         found.unwrap_or(&list[list.len() - 1]).id

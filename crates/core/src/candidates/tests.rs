@@ -150,7 +150,11 @@ impl Naive {
                     self.0 = kept;
                 }
             }
-            Step::Temper(t) => self.0.iter_mut().for_each(|c| c.logit /= t),
+            Step::Temper(t) => {
+                self.0.iter_mut().for_each(|c| c.logit /= t);
+                // Rounding can make equals of neighbours, which then rank by id.
+                self.sort();
+            }
             Step::Update(id, by) => self.change(&[id], by),
             Step::Adjust(ref ids, by) => self.change(ids, by),
             Step::Rewrite => {
@@ -212,7 +216,9 @@ fn ranked(candidates: &Candidates<'_>) -> Vec<Candidate> {
 
 /// The equality that matters: -0.0 is 0.0.
 fn assert_same(wanted: &[Candidate], got: &[Candidate]) -> Result<(), TestCaseError> {
-    prop_assert_eq!(wanted, got);
+    let at = wanted.iter().zip(got).position(|(a, b)| a != b);
+    let at = at.unwrap_or(wanted.len().min(got.len()));
+    prop_assert_eq!(wanted.get(at), got.get(at), "at rank {}", at);
     Ok(())
 }
 
