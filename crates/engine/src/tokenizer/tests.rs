@@ -115,6 +115,18 @@ fn known_end_markers_end_a_generation_though_no_key_names_them() {
     assert!(bpe.is_end_of_generation(TokenId(0)) && !bpe.is_special(TokenId(0)));
 }
 
+/// As llama.cpp has it: SmolLM2 holds `<reponame>`, which no key names.
+#[test]
+fn what_stands_between_files_ends_a_generation_but_no_turn() {
+    for marker in ["<reponame>", "<|file_sep|>", "<|fim_pad|>"] {
+        let mut spec = byte_level();
+        spec.tokens[5] = marker.into();
+        let bpe = tokenizer(&spec);
+        assert!(bpe.is_end_of_generation(TokenId(5)) && bpe.is_special(TokenId(5)), "{marker}");
+        assert_eq!(bpe.end_of_turn(), None, "{marker}");
+    }
+}
+
 #[test]
 fn missing_special_ids_are_no_ids() {
     let mut spec = byte_level();

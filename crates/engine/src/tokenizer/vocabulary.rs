@@ -40,7 +40,7 @@ impl Kind {
 
 /// Texts that end a generation although the file names another token, or none.
 /// The first that is there also ends a turn, if no other token is named for it.
-const END_MARKERS: [&str; 20] = [
+const END_MARKERS: [&str; 34] = [
     "<|eot_id|>",
     "<|im_end|>",
     "<|end|>",
@@ -61,6 +61,22 @@ const END_MARKERS: [&str; 20] = [
     "<eos>",
     "<|eos|>",
     "[EOS]",
+    "<turn|>",
+    "<|tool_response>",
+    "[e~[",
+    // Padding, and what stands between the files of a repository: a model that
+    // fills in code has come to the end of its own.
+    "<|fim_pad|>",
+    "<fim-pad>",
+    "<fim_pad>",
+    "<PAD>",
+    "[PAD]",
+    "<|fim_repo|>",
+    "<|repo_name|>",
+    "<fim-repo>",
+    "<REPO>",
+    "<reponame>",
+    "<|file_sep|>",
 ];
 /// How many of the end markers may end a turn.
 const TURN_MARKERS: usize = 10;
