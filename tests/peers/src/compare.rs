@@ -5,12 +5,12 @@
 //! taken off after a logit bias, which moves logits and leaves it on. Both are
 //! known differences, and would hide others.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
-use logitchain_core::{Candidates, Registry, RngKind, Scratch, TokenId};
+use logitchain_core::{Candidates, Registry, RngKind, Scratch, TokenId, Vocab};
 
 use crate::{
-    llama::{Entry, Sampler},
+    llama::{Entry, Model, Sampler},
     random::Case,
     stages::Stage,
     vocab::Sized,
@@ -42,6 +42,9 @@ pub enum Outcome {
     EstimateAtWhole,
     /// The number drawn is within rounding of the border of two tokens.
     DrawAtBorder,
+    /// infill leaves an end of the turn that had been dropped before: llama.cpp
+    /// brings it back.
+    EndBroughtBack,
     /// Probabilities differ by more than 1e-5 and less than 1e-3 after a dynamic
     /// temperature, for which llama.cpp sums the entropy in `f32`, or after
     /// adaptive-p, whose steep curve magnifies the rounding of an `f32` sum.
@@ -51,6 +54,12 @@ pub enum Outcome {
 /// A difference that is none of the known kinds.
 #[derive(Clone, Debug)]
 pub struct Unexplained(pub String);
+
+impl fmt::Display for Unexplained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// Candidates with their probabilities, in `f64`.
 struct Exact {
@@ -93,31 +102,74 @@ impl Exact {
 /// If they differ in a way that is not known.
 pub fn compare(case: &Case, registry: &Registry) -> Result<Outcome, Unexplained> {
     let size = case.logits.len();
-    let vocab = Sized(size);
-    let mut theirs: Vec<Sampler> =
-        case.chain.iter().map(|stage| Sampler::new(stage, size, None)).collect();
-    let mut ours: Vec<_> = case.chain.iter().map(|stage| stage.sampler(registry, &vocab)).collect();
-    for &token in &case.history {
-        theirs.iter_mut().for_each(|s| s.accept(token));
-        ours.iter_mut().flatten().for_each(|s| s.accept(TokenId(token)));
-    }
-    let mut mu = match case.chain.last() {
-        Some(Stage::Mirostat { tau, .. } | Stage::MirostatV2 { tau, .. }) => 2.0 * f64::from(*tau),
-        _ => 0.0,
-    };
-
-    let mut scratch = Scratch::default();
+    let mut pair = Pair::new(&case.chain, registry, &Sized(size), None);
+    case.history.iter().for_each(|token| pair.accept(*token));
     for step in 0..STEPS {
-        let mut logits = case.logits.clone();
-        let mut mine = Candidates::for_draws_by(RngKind::Mt19937, &mut logits, &mut scratch)
-            .map_err(|e| Unexplained(e.to_string()))?;
+        let place = |e: Unexplained| Unexplained(format!("case {}, step {step}: {e}", case.number));
+        match pair.step(&case.logits).map_err(place)? {
+            (Outcome::Same, Some(token)) => pair.accept(token),
+            (outcome, _) => return Ok(outcome),
+        }
+    }
+    Ok(Outcome::Same)
+}
+
+/// A chain in both programs.
+#[derive(Debug)]
+pub struct Pair<'a> {
+    chain: &'a [Stage],
+    theirs: Vec<Sampler>,
+    /// `None` for what does nothing.
+    ours: Vec<Option<Box<dyn logitchain_core::Sampler>>>,
+    scratch: Scratch,
+    /// mirostat's limit.
+    mu: f64,
+}
+
+impl<'a> Pair<'a> {
+    /// Builds the chain in both; with the model, if a stage asks for its text.
+    pub fn new(
+        chain: &'a [Stage],
+        registry: &Registry,
+        vocab: &dyn Vocab,
+        model: Option<&Model>,
+    ) -> Self {
+        let theirs = chain.iter().map(|stage| Sampler::new(stage, vocab.size(), model)).collect();
+        let ours = chain.iter().map(|stage| stage.sampler(registry, vocab)).collect();
+        let mu = match chain.last() {
+            Some(Stage::Mirostat { tau, .. } | Stage::MirostatV2 { tau, .. }) => {
+                2.0 * f64::from(*tau)
+            }
+            _ => 0.0,
+        };
+        Self { chain, theirs, ours, scratch: Scratch::default(), mu }
+    }
+
+    /// Tells both that a token was appended to the text.
+    pub fn accept(&mut self, token: u32) {
+        self.theirs.iter_mut().for_each(|s| s.accept(token));
+        self.ours.iter_mut().flatten().for_each(|s| s.accept(TokenId(token)));
+    }
+
+    /// Draws a token in both: the first difference, and llama.cpp's token. All
+    /// stages run on both sides, whatever came before.
+    ///
+    /// # Errors
+    ///
+    /// If they differ in a way that is not known.
+    pub fn step(&mut self, logits: &[f32]) -> Result<(Outcome, Option<u32>), Unexplained> {
+        let mut own_logits = logits.to_vec();
+        let mut mine =
+            Candidates::for_draws_by(RngKind::Mt19937, &mut own_logits, &mut self.scratch)
+                .map_err(|e| Unexplained(e.to_string()))?;
         let mut entries: Vec<Entry> =
-            (0..).zip(&case.logits).map(|(id, &logit)| Entry { id, logit }).collect();
+            (0..).zip(logits).map(|(id, &logit)| Entry { id, logit }).collect();
         entries.retain(|e| e.logit > f32::NEG_INFINITY);
         let (mut sorted, mut selected) = (false, None);
+        let mut outcome = Outcome::Same;
         // Why the two arrays lie in different orders, once they do.
         let mut reordered = None;
-        for ((stage, sampler), own) in case.chain.iter().zip(&mut theirs).zip(&mut ours) {
+        for ((stage, sampler), own) in self.chain.iter().zip(&mut self.theirs).zip(&mut self.ours) {
             let before = entries.clone();
             selected = sampler.apply(&mut entries, &mut sorted).or(selected);
             entries.retain(|e| e.logit > f32::NEG_INFINITY);
@@ -128,63 +180,59 @@ pub fn compare(case: &Case, registry: &Registry) -> Result<Outcome, Unexplained>
                 own.apply(&mut mine);
             }
             if entries.is_empty() {
-                return Ok(Outcome::NothingLeft);
+                return Ok((Outcome::NothingLeft, None));
+            }
+            if outcome != Outcome::Same {
+                continue;
             }
             let left: BTreeSet<u32> = entries.iter().map(|e| e.id).collect();
             let kept: BTreeSet<u32> = mine.iter().map(|c| c.id.0).collect();
             if left != kept {
-                return explain(stage, &Exact::of(&before), &left, &kept, mu).ok_or_else(|| {
-                    Unexplained(format!(
-                        "case {}, step {step}: after {stage:?} llama.cpp keeps {} and we {}",
-                        case.number,
-                        left.len(),
-                        kept.len()
-                    ))
-                });
+                outcome = explain(stage, &Exact::of(&before), &left, &kept, self.mu).ok_or_else(
+                    || {
+                        let (theirs, ours) = (left.len(), kept.len());
+                        let text =
+                            format!("after {stage:?} llama.cpp keeps {theirs} and we {ours}");
+                        Unexplained(text)
+                    },
+                )?;
+                continue;
             }
             let order: Vec<u32> = mine.iter().map(|c| c.id.0).collect();
             if reordered.is_none() && entries.iter().map(|e| e.id).ne(order.iter().copied()) {
                 let reason = explain_order(stage, &Exact::of(&before), &entries, &order);
-                reordered = Some(reason.ok_or_else(|| {
-                    Unexplained(format!(
-                        "case {}, step {step}: another order after {stage:?}",
-                        case.number
-                    ))
-                })?);
+                let text = || Unexplained(format!("another order after {stage:?}"));
+                reordered = Some(reason.ok_or_else(text)?);
             }
         }
-        if let Some(outcome) = probabilities(case, &entries, &mine)? {
-            return Ok(outcome);
+        if outcome == Outcome::Same {
+            outcome = probabilities(self.chain, &entries, &mine)?;
         }
         let (Some(token), Some(own)) = (selected, mine.chosen()) else {
-            return Err(Unexplained(format!("case {}: nothing selected", case.number)));
+            return Err(Unexplained("nothing selected".to_owned()));
         };
-        if token != own.0 {
-            return reordered.or_else(|| explain_draw(&entries, token, own.0)).ok_or_else(|| {
-                let chain = &case.chain;
-                Unexplained(format!(
-                    "case {}, step {step}: llama.cpp draws {token} and we {own} after {chain:?}",
-                    case.number
-                ))
-            });
+        if token != own.0 && outcome == Outcome::Same {
+            let reason = reordered.or_else(|| explain_draw(&entries, token, own.0));
+            outcome = reason.ok_or_else(|| {
+                let chain = self.chain;
+                Unexplained(format!("llama.cpp draws {token} and we {own} after {chain:?}"))
+            })?;
         }
         if let Some(Stage::Mirostat { tau, eta, .. } | Stage::MirostatV2 { tau, eta, .. }) =
-            case.chain.last()
+            self.chain.last()
         {
-            mu -= f64::from(*eta) * (-Exact::of(&entries).p(token).log2() - f64::from(*tau));
+            self.mu -= f64::from(*eta) * (-Exact::of(&entries).p(token).log2() - f64::from(*tau));
         }
-        theirs.iter_mut().for_each(|s| s.accept(token));
-        ours.iter_mut().flatten().for_each(|s| s.accept(TokenId(token)));
+        Ok((outcome, Some(token)))
     }
-    Ok(Outcome::Same)
 }
 
 /// Compares the probabilities of the same survivors.
 fn probabilities(
-    case: &Case,
+    chain: &[Stage],
     entries: &[Entry],
     mine: &Candidates<'_>,
-) -> Result<Option<Outcome>, Unexplained> {
+) -> Result<Outcome, Unexplained> {
     let mut by_id: Vec<Entry> = entries.to_vec();
     by_id.sort_by_key(|e| e.id);
     let mut own: Vec<Entry> = mine.iter().map(|c| Entry { id: c.id.0, logit: c.logit }).collect();
@@ -204,15 +252,12 @@ fn probabilities(
         _ => false,
     };
     if difference <= 1e-5 {
-        Ok(None)
-    } else if difference < 1e-3 && case.chain.iter().any(summing) {
-        Ok(Some(Outcome::SumInF32))
+        Ok(Outcome::Same)
+    } else if difference < 1e-3 && chain.iter().any(summing) {
+        Ok(Outcome::SumInF32)
     } else {
-        let chain = &case.chain;
-        Err(Unexplained(format!(
-            "case {}: probabilities differ by {difference} after {chain:?}",
-            case.number
-        )))
+        let text = format!("probabilities differ by {difference} after {chain:?}");
+        Err(Unexplained(text))
     }
 }
 
@@ -225,6 +270,10 @@ fn explain(
     mu: f64,
 ) -> Option<Outcome> {
     let differing: Vec<u32> = theirs.symmetric_difference(ours).copied().collect();
+    let dropped = |id: &u32| !before.ranked.iter().any(|(e, _)| e.id == *id);
+    if matches!(stage, Stage::Infill) && theirs.len() == 1 && theirs.iter().any(dropped) {
+        return Some(Outcome::EndBroughtBack);
+    }
     let first = before.logit(differing[0]);
     // As many, and all that differ have one logit: a choice among equals.
     if theirs.len() == ours.len() && differing.iter().all(|id| before.logit(*id) == first) {

@@ -4,7 +4,11 @@
 //! `llama-cpp-sys-2` carries, built with its default flags.
 
 pub mod compare;
+pub mod gguf;
 pub mod llama;
+pub mod models;
 pub mod random;
+pub mod settings;
 pub mod stages;
+pub mod texts;
 pub mod vocab;

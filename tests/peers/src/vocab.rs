@@ -28,6 +28,14 @@ impl Vocab for LlamaVocab<'_> {
         self.pieces.get(token.index()).map_or(&[], Vec::as_slice)
     }
 
+    fn is_special(&self, token: TokenId) -> bool {
+        self.model.is_special(token.0)
+    }
+
+    fn end_of_turn(&self) -> Option<TokenId> {
+        self.model.end_of_turn().map(TokenId)
+    }
+
     fn is_end_of_generation(&self, token: TokenId) -> bool {
         self.model.is_end_of_generation(token.0)
     }

@@ -3,8 +3,10 @@
 
 mod model;
 mod sampler;
+mod weights;
 
 pub use self::{
     model::{Context, Model},
     sampler::{Entry, Sampler, sample},
+    weights::dequantize,
 };

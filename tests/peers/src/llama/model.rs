@@ -80,6 +80,22 @@ impl Model {
         unsafe { sys::llama_vocab_is_eog(self.vocab(), token as i32) }
     }
 
+    /// Whether a token is printed only where special ones are asked for.
+    pub fn is_special(&self, token: u32) -> bool {
+        // SAFETY: the vocabulary is alive, and llama.cpp checks the id.
+        let attributes = unsafe { sys::llama_vocab_get_attr(self.vocab(), token as i32) };
+        let special = sys::LLAMA_TOKEN_ATTR_UNKNOWN | sys::LLAMA_TOKEN_ATTR_CONTROL;
+        attributes & special != 0
+    }
+
+    /// The token that ends a turn or, where there is none, the text.
+    pub fn end_of_turn(&self) -> Option<u32> {
+        // SAFETY: the vocabulary is alive.
+        let ends =
+            unsafe { [sys::llama_vocab_eot(self.vocab()), sys::llama_vocab_eos(self.vocab())] };
+        ends.into_iter().find_map(|token| u32::try_from(token).ok())
+    }
+
     /// The tokens of a text.
     ///
     /// # Panics
@@ -180,6 +196,38 @@ impl Context<'_> {
             assert_eq!(status, 0, "llama.cpp evaluates {count} tokens");
             let logits = sys::llama_get_logits_ith(self.raw.as_ptr(), -1);
             std::slice::from_raw_parts(logits, self.model.size())
+        }
+    }
+
+    /// Appends tokens and returns the logits after each of them.
+    ///
+    /// # Panics
+    ///
+    /// If llama.cpp cannot evaluate them.
+    pub fn forward_each(&mut self, tokens: &[u32]) -> Vec<Vec<f32>> {
+        let count = i32::try_from(tokens.len()).expect("a batch that fits");
+        // SAFETY: the batch has room for `count` tokens of one sequence each, and
+        // is freed after its last use. Without positions, llama.cpp counts on.
+        // The logits of all its tokens live until the next call.
+        unsafe {
+            let mut batch = sys::llama_batch_init(count, 0, 1);
+            batch.n_tokens = count;
+            for (at, token) in tokens.iter().enumerate() {
+                *batch.token.add(at) = *token as i32;
+                *batch.n_seq_id.add(at) = 1;
+                **batch.seq_id.add(at) = 0;
+                *batch.logits.add(at) = 1;
+            }
+            let positions = std::mem::replace(&mut batch.pos, std::ptr::null_mut());
+            let status = sys::llama_decode(self.raw.as_ptr(), batch);
+            batch.pos = positions;
+            sys::llama_batch_free(batch);
+            assert_eq!(status, 0, "llama.cpp evaluates {count} tokens");
+            let logits = |at| {
+                let logits = sys::llama_get_logits_ith(self.raw.as_ptr(), at);
+                std::slice::from_raw_parts(logits, self.model.size()).to_vec()
+            };
+            (0..count).map(logits).collect()
         }
     }
 

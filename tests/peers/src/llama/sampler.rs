@@ -111,6 +111,12 @@ impl Sampler {
         unsafe { sys::llama_sampler_accept(self.0.as_ptr(), token as i32) }
     }
 
+    /// Returns the sampler to its state after construction.
+    pub fn reset(&mut self) {
+        // SAFETY: the sampler is alive.
+        unsafe { sys::llama_sampler_reset(self.0.as_ptr()) }
+    }
+
     /// Lets the sampler edit an array that has not been sorted. What it selects
     /// is returned; what it masks stays in the array.
     pub fn apply(&mut self, entries: &mut Vec<Entry>, sorted: &mut bool) -> Option<u32> {
