@@ -219,12 +219,11 @@ fn all_texts(path: &Path, length: u32, prompts: &[&str], count: usize) {
     let model = Model::load(path);
     let words = Words::of(path, &model);
     let mut work = Vec::new();
-    for settings in settings(&model) {
-        for (prompt, seed) in prompts.iter().zip(1..) {
-            let prompt = model.tokenize(prompt.as_bytes(), true, true);
-            assert!(prompt.len() + count <= length as usize + 1, "{} tokens", prompt.len());
-            work.push((Settings { seed, ..settings.clone() }, prompt));
-        }
+    for (prompt, seed) in prompts.iter().zip(1..) {
+        let prompt = model.tokenize(prompt.as_bytes(), true, true);
+        assert!(prompt.len() + count <= length as usize + 1, "{} tokens", prompt.len());
+        let all = settings(&model).into_iter();
+        work.extend(all.map(|settings| (Settings { seed, ..settings }, prompt.clone())));
     }
     let texts = work.len();
     let (work, results) = (Mutex::new(work.into_iter()), Mutex::new(Vec::new()));
@@ -236,6 +235,8 @@ fn all_texts(path: &Path, length: u32, prompts: &[&str], count: usize) {
                     let next = work.lock().expect("no panic").next();
                     let Some((settings, prompt)) = next else { break };
                     let result = follow(&settings, &prompt, count, (&model, &mut context, &words));
+                    let told = result.as_ref().map(|(count, others)| (count, others.len()));
+                    println!("{}, seed {}: {told:?}", settings.name, settings.seed);
                     results.lock().expect("no panic").push(result);
                 }
             });
@@ -265,12 +266,16 @@ fn all_texts(path: &Path, length: u32, prompts: &[&str], count: usize) {
     }
     println!("{texts} texts, {tokens} tokens, of which others here: {counts:?}");
     assert_eq!(faults, 0, "texts that differ unexplained");
-    // These two are differences on purpose; the others hang on rounding, which is
-    // rare.
-    let deliberate = [Outcome::EndBroughtBack, Outcome::EstimateOverflows];
-    let rounded = counts.iter().filter(|(why, _)| !deliberate.contains(*why));
-    let rounded: usize = rounded.map(|(_, count)| count).sum();
-    assert!(rounded * 1000 <= tokens, "{rounded} of {tokens} tokens hang on rounding");
+    // Two are differences on purpose.
+    counts.remove(&Outcome::EndBroughtBack);
+    counts.remove(&Outcome::EstimateOverflows);
+    // typical over a whole vocabulary lays it out by scores that lie close, and
+    // llama.cpp sums the entropy, on which they hang, in `f32`.
+    let scores = counts.remove(&Outcome::ScoreAtEdge).unwrap_or_default();
+    assert!(scores * 200 <= tokens, "{scores} of {tokens} tokens hang on scores");
+    // Other rounding is rare.
+    let rounded: usize = counts.values().sum();
+    assert!(rounded * 2000 <= tokens, "{rounded} of {tokens} tokens hang on rounding");
 }
 
 /// 256 tokens of context: 200 follow a prompt of at most 57.
