@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use logitchain::{Registry, engine::EMBEDDED_GGUF};
@@ -57,7 +57,11 @@ fn with_stdin(args: &[&str], stdin: &[u8]) -> Outcome {
     let mut child = command(args).stdin(Stdio::piped()).spawn().expect("the program starts");
     // A program that fails before it reads closes the pipe.
     let _ = child.stdin.take().expect("a pipe").write_all(stdin);
-    let output = child.wait_with_output().expect("the program ends");
+    outcome(Ok(child))
+}
+
+fn outcome(child: std::io::Result<Child>) -> Outcome {
+    let output = child.expect("the program starts").wait_with_output().expect("the program ends");
     Outcome {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("UTF-8"),
@@ -148,8 +152,7 @@ fn the_prompt_comes_from_an_argument_a_flag_a_file_or_stdin() {
 fn two_prompts_are_an_error() {
     for other in [["-p", "y"], ["-f", "y"]] {
         let outcome = program(&["run", "x", other[0], other[1]]);
-        assert_eq!(outcome.code, Some(2));
-        assert!(outcome.told("error: ").contains("cannot be used with"), "{outcome:#?}");
+        assert!(outcome.error(2).contains("cannot be used with"));
     }
 }
 
@@ -157,9 +160,55 @@ fn two_prompts_are_an_error() {
 fn prompts_that_cannot_be_read_are_errors() {
     let missing = program(&["run", "-f", "no/such.txt"]).error(2);
     assert!(missing.starts_with("cannot read 'no/such.txt': "), "{missing}");
-    let binary = file("binary.txt", b"\xFF\xFE");
-    assert!(program(&["run", "-f", &binary]).error(2).contains("UTF-8"));
-    assert!(with_stdin(&["run"], b"\xFF\xFE").error(1).starts_with("cannot read stdin: "));
+    let folder = program(&["run", "-f", "tests"]).error(2);
+    assert_eq!(folder, "cannot read 'tests': it is a folder");
+}
+
+#[test]
+fn what_is_no_text_is_refused_with_its_byte_and_line() {
+    let latin = b"top_k = 1\n# f\xFCnf\n";
+    let path = file("latin.txt", latin);
+    let place = "byte 13, in line 2, is not UTF-8";
+    for args in [["run", "-f"], ["run", "--chain"], ["check", "--"]] {
+        let message = program(&[args[0], args[1], &path]).error(2);
+        assert_eq!(message, format!("cannot read '{path}': {place}"));
+    }
+    assert_eq!(with_stdin(&["run"], latin).error(2), format!("cannot read stdin: {place}"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_text_without_end_is_refused() {
+    let zero = "/dev/zero";
+    for args in [["run", "--chain", zero], ["check", "--", zero]] {
+        assert_eq!(
+            program(&args).error(2),
+            "cannot read '/dev/zero': it is longer than 1 MB, the most that a chain file may have"
+        );
+    }
+    let prompt = "it is longer than 64 MB, the most that a prompt may have";
+    let message = program(&["run", "-f", zero]).error(2);
+    assert_eq!(message, format!("cannot read '{zero}': {prompt}"));
+    let endless = || Stdio::from(fs::File::open(zero).expect("a device"));
+    let run = outcome(command(&["run"]).stdin(endless()).spawn());
+    assert_eq!(run.error(2), format!("cannot read stdin: {prompt}"));
+    let model = chat_model("endless.gguf");
+    let mut chat = command(&["chat", "-m", model.to_str().expect("UTF-8")]);
+    let chat = outcome(chat.stdin(endless()).spawn());
+    assert_eq!(chat.told("error: "), format!("cannot read stdin: {prompt}"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_with_a_name_is_a_file_like_others() {
+    let text = run(&[]).text();
+    let args = ["run", "-n", "12", "-f", "/dev/stdin"];
+    assert_eq!(with_stdin(&args, b"Once upon a time").text(), text);
+    let chain = ["run", "Once upon a time", "-n", "12", "--chain", "/dev/stdin"];
+    assert_eq!(
+        with_stdin(&chain, b"samplers = 'top_k'").text(),
+        run(&["--samplers", "top_k"]).text()
+    );
 }
 
 #[test]
@@ -222,9 +271,12 @@ fn without_a_limit_the_context_is_the_limit() {
     assert_eq!(outcome.told("sampler chain: "), "logits -> logit-bias -> top-k -> dist");
     assert_eq!(outcome.told("stopped: "), "the model's context is full");
     assert_eq!(program(&["run", "Once", "-n", "0"]).text(), "");
-    let refused = program(&["run", "Once", "-n", "-2"]);
-    assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("a whole number, or -1 for no limit"), "{refused:#?}");
+    for wrong in ["-2", "-0", "1.5", "many"] {
+        assert_eq!(
+            program(&["run", "Once", "-n", wrong]).error(2),
+            format!("--predict {wrong}: write a whole number, or -1 for no limit")
+        );
+    }
 }
 
 #[test]
@@ -240,6 +292,49 @@ fn a_reader_that_leaves_is_no_failure() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert!(!stderr.contains("error") && !stderr.contains("panic"), "{stderr}");
+}
+
+#[cfg(unix)]
+#[test]
+fn without_a_place_for_reports_the_text_and_the_code_stay_as_they_are() {
+    let full = || Stdio::from(fs::File::create("/dev/full").expect("a device"));
+    let gone = || {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        Stdio::from(writer)
+    };
+    let args = ["run", "Once upon a time", "-n", "12", "--timing"];
+    let late = [&args[..], &["--samplers", "top_k;penalties{repeat=1.1}"]].concat();
+    for args in [&args[..], &late] {
+        let text = program(args).text();
+        for stderr in [full(), gone()] {
+            let mut command = command(args);
+            let got = outcome(command.stdin(Stdio::null()).stderr(stderr).spawn());
+            assert_eq!(got.text(), text);
+        }
+    }
+    for (args, code) in [
+        (&["run", "x", "--top-k", "y"][..], 2),
+        (&["check", "no/such.toml", "nor/this.toml"], 2),
+        (&["run", "x", "-m", "no/such.gguf"], 1),
+        (&["run", "--topk"], 2),
+        (&[], 2),
+    ] {
+        let mut command = command(args);
+        let got = outcome(command.stdin(Stdio::null()).stderr(full()).spawn());
+        assert_eq!(got.code, Some(code), "{args:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    for args in [&["--help"][..], &["--version"], &["list"], &["run", "x", "-n", "2", "--echo"]] {
+        let full = fs::File::create("/dev/full").expect("a device");
+        let got = outcome(command(args).stdin(Stdio::null()).stdout(full).spawn());
+        assert_eq!(got.code, Some(1), "{got:#?}");
+        assert!(got.told("error: ").starts_with("cannot write the output: "));
+    }
 }
 
 #[test]
@@ -330,7 +425,7 @@ fn the_best_token_is_chosen_by_greedy_and_at_temperature_0() {
         &["--temp", "-0.5"],
         &["--temp", "1e-40"],
         &["--samplers", "", "--greedy"],
-        &["--samplers", "top_k;dist", "--greedy"],
+        &["--samplers", "top_k;greedy", "--greedy"],
         &["--top-k", "1"],
     ] {
         assert_eq!(run(same).text(), greedy, "{same:?}");
@@ -364,6 +459,14 @@ fn what_is_wrong_in_a_chain_is_told_before_the_model_is_loaded() {
         (
             &["--samplers", "adaptive_p{target=0.3}", "--greedy"],
             "`--greedy` would replace `adaptive_p{target=0.3}`; leave one out".to_owned(),
+        ),
+        (
+            &["--samplers", "mirostat", "--greedy"],
+            "`--greedy` would replace `mirostat`; leave one out".to_owned(),
+        ),
+        (
+            &["--samplers", "top_k;dist", "--greedy"],
+            "`--greedy` would replace `dist`; leave one out".to_owned(),
         ),
         (
             &["--mirostat", "2", "--samplers", "top_k"],
@@ -419,26 +522,137 @@ fn what_is_wrong_in_a_chain_is_told_before_the_model_is_loaded() {
 }
 
 #[test]
+fn a_stage_that_a_flag_puts_in_front_moves_no_number_in_messages() {
+    let list = &["--samplers", "top_k;temperature{t=1}"];
+    for (flags, start) in [
+        (&["-l", "5+1", "--top-k", "x"][..], "--top-k x: stage 1, `top_k`: "),
+        (
+            &["-l", "5+1", "--temp", "2"],
+            "`--temp 2` and `temperature{t=1}` both set `t` of stage 2;",
+        ),
+        (&["-l", "x+1"], "--logit-bias x+1: `x+1` is not a bias: "),
+        (
+            &["-l", "5+1", "--min-p", "0"],
+            "--min-p belongs to `min_p`, which is not in the chain `top_k;",
+        ),
+    ] {
+        let message = run(&[list, flags].concat()).error(2);
+        assert!(message.starts_with(start), "{message:?} should begin with {start:?}");
+    }
+    let chain = file("front.toml", "samplers = 'top_k;temp'");
+    let message = run(&["--chain", &chain, "-l", "5+1", "--temp", "nan"]).error(2);
+    assert!(message.contains("stage 2, `temperature`"), "{message}");
+    let message = run(&["--samplers", "top_k", "-l", "5000-inf"]).error(2);
+    assert!(message.starts_with("--logit-bias 5000-inf: `bias`"), "{message}");
+}
+
+#[test]
+fn messages_repeat_only_the_beginning_of_a_long_text() {
+    let long = "x".repeat(100_000);
+    for args in [
+        &["--samplers", &long][..],
+        &["--samplers", &format!("top_k{{{long}}}")],
+        &["--samplers", &format!("top_k;;{long}")],
+        &["--top-k", &long],
+        &["--seed", &long],
+        &["--chain", &long],
+        &["-l", &long],
+        &[&format!("--{long}")],
+        &[&long],
+    ] {
+        let message = run(args).error(2);
+        assert!(message.len() < 1500, "{} bytes: {message}", message.len());
+        assert!(message.contains('…'), "{message}");
+    }
+}
+
+#[test]
+fn flags_of_llama_cpp_that_are_missing_are_told_so_in_any_place_and_form() {
+    for flags in [
+        &["-ngl", "99"][..],
+        &["-no-cnv"],
+        &["-cnv"],
+        &["-c", "4096"],
+        &["--ctx-size", "4096"],
+        &["--ctx-size=4096"],
+        &["-b", "512"],
+        &["-r", "User:"],
+        &["-i"],
+        &["--color"],
+        &["--color=on"],
+        &["--keep", "-1"],
+        &["--no-display-prompt"],
+        &["--grammar", "root ::= x"],
+        &["--jinja"],
+        &["-fa"],
+        &["-fa", "on"],
+        &["--no-warmup"],
+        &["-hf", "someone/model"],
+        &["--mlock"],
+        &["-sys", "Speak."],
+        &["-tb", "4"],
+    ] {
+        let name = flags[0].split('=').next().expect("a name");
+        let start = format!("{name} is a flag of llama.cpp that logitchain does not have: ");
+        for args in [
+            [&["run", "x"], flags].concat(),
+            [&["run"], flags, &["-p", "x"]].concat(),
+            [&["chat", "-t", "2"], flags].concat(),
+            [flags, &["-p", "x"]].concat(),
+        ] {
+            let message = program(&args).error(2);
+            assert!(message.starts_with(&start), "{args:?}: {message}");
+            assert!(message.len() > start.len() + 10, "{message}");
+        }
+    }
+    // What follows a flag of the program's own is its value.
+    assert!(program(&["run", "-p", "--color", "-n", "1", "--echo"]).text().starts_with("--color"));
+    assert!(program(&["run", "-n", "1", "--echo", "--", "-fa"]).text().starts_with("-fa"));
+}
+
+#[test]
 fn token_ids_are_checked_against_the_model() {
     let message = run(&["-l", "5000-inf"]).error(2);
     assert!(message.contains("token 5000") && message.contains("2047"), "{message}");
 }
 
 #[test]
-fn what_clap_refuses_ends_with_2_and_a_hint() {
-    for (args, part) in [
-        (&["--topk", "4"][..], "--top-k"),
-        (&["--seed", "4.2"], "`4.2` is not a seed"),
-        (&["--rng", "mt"], "mt19937"),
-        (&["--mirostat", "3"], "0..=2"),
-        (&["-t", "0"], "--threads"),
-        (&["--samplers", "top_k", "--sampling-seq", "k"], "cannot be used with"),
-        (&["--chain", "a.toml", "--greedy"], "cannot be used with"),
+fn a_wrong_command_line_ends_with_2_and_one_line_that_names_the_flag() {
+    for (args, message) in [
+        (&["run", "x", "--topk", "4"][..], "no flag is called `--topk`; did you mean `--top-k`?"),
+        (&["run", "x", "--zzz"], "no flag is called `--zzz`; see --help"),
+        (&["run", "x", "--rng", "mt"], "--rng mt: there are xoshiro256++ and mt19937"),
+        (&["run", "x", "--mirostat", "3"], "--mirostat 3: write 0, 1 or 2"),
+        (&["run", "x", "--mirostat", "-1"], "--mirostat -1: write 0, 1 or 2"),
+        (&["run", "x", "-t", "0"], "--threads 0: write a whole number from 1"),
+        (&["run", "x", "-t", "1.5"], "--threads 1.5: write a whole number from 1"),
+        (&["run", "x", "-t", "-1"], "--threads -1: write a whole number from 1"),
+        (&["run", "x", "-t"], "--threads needs a value, as in `--threads <N>`; see --help"),
+        (&["run", "x", "-s", "1", "-s", "2"], "--seed is given twice"),
+        (&["run", "x", "y"], "`y` is one argument too many; a text with spaces needs quotes"),
+        (&["run", "x", "--greedy=yes"], "--greedy takes no value, and has `yes`"),
+        (&["check"], "<FILE>... is missing; see --help"),
+        (&["ruun"], "no command is called `ruun`; did you mean `run`?"),
+        (
+            &["completions", "zz"],
+            "<SHELL> cannot be `zz`; it is one of bash, elvish, fish, powershell, zsh",
+        ),
+        (
+            &["run", "x", "--samplers", "top_k", "--sampling-seq", "k"],
+            "--samplers <LIST> cannot be used with --sampling-seq <LETTERS>",
+        ),
+        (
+            &["run", "x", "--chain", "a.toml", "--greedy"],
+            "--chain <FILE.toml> cannot be used with --greedy",
+        ),
     ] {
-        let outcome = run(args);
-        assert_eq!(outcome.code, Some(2), "{outcome:#?}");
-        assert!(outcome.stderr.contains(part), "{outcome:#?}");
+        assert_eq!(program(args).error(2), message);
     }
+    let seed = program(&["run", "x", "--seed", "4.2"]).error(2);
+    assert!(seed.starts_with("--seed 4.2: `4.2` is not a seed"), "{seed}");
+    let none = program(&[]);
+    assert_eq!(none.code, Some(2));
+    assert!(none.stderr.contains("Continue a text") && none.stdout.is_empty(), "{none:#?}");
 }
 
 // Chain files.
@@ -541,6 +755,37 @@ fn check_takes_several_files_and_a_model() {
     program(&["check", &biased]).text();
     let message = program(&["check", &biased, "-m", &model]).error(2);
     assert!(message.contains("token 5000"), "{message}");
+}
+
+#[test]
+fn check_takes_folders_and_tells_of_every_wrong_file() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chains");
+    fs::create_dir_all(folder.join("more")).expect("a folder");
+    let path = folder.to_str().expect("UTF-8");
+    for (name, text) in [
+        ("a.toml", "samplers = 'top'"),
+        ("b.toml", "samplers = 'top_k'"),
+        ("c.toml", "sampler = 'top_k'"),
+        ("more/d.toml", "samplers = 'top_p'"),
+        ("notes.txt", "not a chain"),
+    ] {
+        file(&format!("chains/{name}"), text);
+    }
+    let outcome = program(&["check", path]);
+    assert_eq!(outcome.code, Some(2));
+    let right = ["b.toml: logits -> top-k -> dist", "more/d.toml: logits -> top-p -> dist"];
+    assert_eq!(outcome.stdout, right.map(|line| format!("{path}/{line}\n")).concat());
+    let told: Vec<&str> = outcome.stderr.lines().collect();
+    assert!(told[0].starts_with(&format!("error: {path}/a.toml: ")), "{outcome:#?}");
+    assert!(told[1].starts_with(&format!("error: {path}/c.toml: ")), "{outcome:#?}");
+    assert_eq!(told[2..], ["error: 2 of 4 chain files are wrong"]);
+
+    let empty = folder.with_file_name("no chains");
+    fs::create_dir_all(&empty).expect("a folder");
+    let message = program(&["check", empty.to_str().expect("UTF-8")]).error(2);
+    assert!(message.ends_with("/no chains' has no .toml files"), "{message}");
+    let all = program(&["check", "chains"]).text();
+    assert!(all.contains("chains/llama-cpp.toml: logits -> "), "{all}");
 }
 
 #[test]
@@ -659,6 +904,14 @@ fn chat_answers_a_line_with_what_the_rendered_conversation_continues_to() {
     // What the model had read already was not read again.
     assert!(read <= second.prompt_tokens(), "{read}");
     assert_eq!(answers[1], second.text());
+}
+
+#[test]
+fn the_help_of_chat_says_that_it_needs_a_model() {
+    let help = program(&["chat", "--help"]).text();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("A GGUF file with a chat template; needed"), "{help}");
+    assert!(!help.contains("default: the small model"), "{help}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{chain_args::ChainArgs, model_args::ModelArgs};
@@ -12,6 +12,19 @@ use crate::{chain_args::ChainArgs, model_args::ModelArgs};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The command line without the flags of stages.
+pub(crate) fn command() -> clap::Command {
+    // The same flag as in `run`, but the model in the program is no use.
+    Cli::command().mut_subcommand("chat", |chat| {
+        chat.mut_arg("model", |model| {
+            model.help(
+                "A GGUF file with a chat template; needed, since the small model in the program \
+                 has none",
+            )
+        })
+    })
 }
 
 #[derive(Debug, Subcommand)]
@@ -30,7 +43,7 @@ pub(crate) enum Command {
     /// replaces the value of the file.
     Run(RunArgs),
 
-    /// Talk to a model that has a chat template
+    /// Talk to a model that has a chat template, given with -m
     ///
     /// One line is one turn: typed, or piped in. The conversation ends with the
     /// input (Ctrl-D). The chain sees the whole conversation, template included,
@@ -47,7 +60,7 @@ pub(crate) enum Command {
 
     /// Check chain files, and print their chains
     ///
-    /// Exit code 2 and a message with file, line and stage, if one is wrong.
+    /// Exit code 2 and a message with file, line and stage for each that is wrong.
     /// Token ids are checked only against a model given with -m.
     Check(CheckArgs),
 
@@ -162,7 +175,7 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Chain files
+    /// Chain files, or folders: all .toml files in them
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Check token ids and texts against this model as well

@@ -1,9 +1,6 @@
 //! From the command line to a chain.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use logitchain_core::{
@@ -12,11 +9,14 @@ use logitchain_core::{
 };
 use logitchain_stages::DEFAULT_ORDER;
 
-use crate::{report::Failure, stage_flags::Given};
+use crate::{input, report::Failure, stage_flags::Given};
 
 /// The stage that gets the biases of `--logit-bias` and `--ignore-eos`, and the
 /// parameter that holds them.
 const BIAS: (&str, &str) = ("logit_bias", "bias");
+
+/// The flag that needs a model's vocabulary.
+const IGNORE_EOS: &str = "--ignore-eos";
 
 const GREEDY: &str = "greedy";
 
@@ -52,7 +52,7 @@ pub(crate) struct ChainArgs {
     pub(crate) sampling_seq: Option<String>,
     /// Make the chain `temperature;mirostat` (1) or `temperature;mirostat_v2`
     /// (2), as llama.cpp does; 0 is off
-    #[arg(long, value_name = "0|1|2", value_parser = clap::value_parser!(u8).range(0..=2))]
+    #[arg(long, value_name = "0|1|2", allow_negative_numbers = true, value_parser = mirostat)]
     pub(crate) mirostat: Option<u8>,
     /// Take the most likely token: `greedy` is the chain's last stage
     #[arg(long)]
@@ -71,6 +71,15 @@ pub(crate) struct ChainArgs {
     /// [default: the chain file's, or xoshiro256++]
     #[arg(long, value_name = "NAME", value_parser = rng)]
     pub(crate) rng: Option<RngKind>,
+}
+
+fn mirostat(text: &str) -> Result<u8, &'static str> {
+    match text {
+        "0" => Ok(0),
+        "1" => Ok(1),
+        "2" => Ok(2),
+        _ => Err("write 0, 1 or 2"),
+    }
 }
 
 fn seed(text: &str) -> Result<Seed, SeedError> {
@@ -118,6 +127,8 @@ pub(crate) struct ChainPlan {
     origin: Origin,
     given: Vec<Given>,
     ignore_eos: bool,
+    /// Whether a stage stands in front that the user did not write.
+    inserted: bool,
 }
 
 impl ChainPlan {
@@ -129,7 +140,8 @@ impl ChainPlan {
         registry: &Registry,
     ) -> Result<Self, Failure> {
         let (config, origin) = source(args, registry)?;
-        let mut plan = Self { config, origin, given, ignore_eos: args.ignore_eos };
+        let ignore_eos = args.ignore_eos;
+        let mut plan = Self { config, origin, given, ignore_eos, inserted: false };
         plan.config.seed = args.seed.unwrap_or(plan.config.seed);
         plan.config.rng = args.rng.unwrap_or(plan.config.rng);
         // Drawn once: the chain on trial and the real one are the same.
@@ -142,6 +154,7 @@ impl ChainPlan {
         let biased = plan.given.iter().any(|given| given.targets.iter().any(|t| t.stage == BIAS.0));
         if (biased || args.ignore_eos) && plan.occurrences(BIAS.0, registry).is_empty() {
             plan.config.stages.insert(0, StageConfig::new(BIAS.0));
+            plan.inserted = true;
         }
         plan.apply_flags(registry)?;
         plan.build(registry, &NoVocab)?;
@@ -168,8 +181,20 @@ impl ChainPlan {
     }
 
     fn build(&self, registry: &Registry, vocab: &dyn Vocab) -> Result<Chain, Failure> {
-        self.config.build(registry, vocab).map_err(|source| {
-            let Some(given) = self.blame(&source) else { return self.origin.fault(source) };
+        self.config.build(registry, vocab).map_err(|mut source| {
+            let given = self.blame(&source);
+            if self.inserted
+                && let ChainError::Stage { at, source: problem, .. } = &mut source
+            {
+                // Places are those in what the user wrote.
+                at.stage -= 1;
+                if at.stage == 0 {
+                    let problem = Failure::Param(problem.clone());
+                    let flag = given.map_or_else(|| IGNORE_EOS.to_owned(), Given::to_string);
+                    return Failure::Flag { flag, source: Box::new(problem) };
+                }
+            }
+            let Some(given) = given else { return self.origin.fault(source) };
             let source = match &self.origin {
                 Origin::File(_) => self.origin.fault(source),
                 // The one flag says enough.
@@ -211,7 +236,7 @@ impl ChainPlan {
                     if !matches!(self.origin, Origin::File(_)) && stage.params.contains_key(param) {
                         return Err(Failure::Usage(format!(
                             "`{given}` and `{stage}` both set `{param}` of stage {}; leave one out",
-                            nth + 1,
+                            nth + 1 - usize::from(self.inserted),
                         )));
                     }
                     stage.params.insert(param.clone(), given.value(&target.param));
@@ -223,7 +248,8 @@ impl ChainPlan {
                 let stages = stages.collect::<Vec<_>>().join(" and ");
                 let is = if given.targets.len() == 1 { "is" } else { "are" };
                 let chain = self.build(registry, &NoVocab)?;
-                let names: Vec<&str> = chain.stages().iter().map(Link::name).collect();
+                let written = chain.stages().iter().skip(usize::from(self.inserted));
+                let names: Vec<&str> = written.map(Link::name).collect();
                 return Err(Failure::Usage(format!(
                     "{} belongs to {stages}, which {is} not in the chain `{}`",
                     given.flag,
@@ -265,13 +291,16 @@ fn source(args: &ChainArgs, registry: &Registry) -> Result<(ChainConfig, Origin)
     let mut config = config.map_err(|source| origin.fault(source))?;
     if args.greedy {
         let selects = |stage: &StageConfig| {
-            registry.get(&stage.name).is_some_and(|stage| stage.kind == Kind::Select)
+            registry.get(&stage.name).filter(|stage| stage.kind == Kind::Select)
         };
-        if let Some(last) = config.stages.pop_if(|last| selects(last))
-            && !last.params.is_empty()
-        {
-            let problem = format!("`--greedy` would replace `{last}`; leave one out");
-            return Err(Failure::Usage(problem));
+        match config.stages.last().and_then(|last| Some((last, selects(last)?.name))) {
+            // Both say the same.
+            Some((_, GREEDY)) => return Ok((config, origin)),
+            Some((last, _)) => {
+                let problem = format!("`--greedy` would replace `{last}`; leave one out");
+                return Err(Failure::Usage(problem));
+            }
+            None => {}
         }
         config.stages.push(StageConfig::new(GREEDY));
     }
@@ -280,8 +309,7 @@ fn source(args: &ChainArgs, registry: &Registry) -> Result<(ChainConfig, Origin)
 
 /// Reads a chain file.
 pub(crate) fn read(path: &Path) -> Result<ChainConfig, Failure> {
-    let text =
-        fs::read_to_string(path).map_err(|source| Failure::Read { path: path.into(), source })?;
+    let text = input::chain_file(path)?;
     text.parse()
         .map_err(|source| Failure::ChainFile { path: path.into(), source: Box::new(source) })
 }

@@ -1,4 +1,4 @@
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io::{self, IsTerminal as _};
 
 use logitchain_core::{Chain, Registry, SampleError, TokenId};
 use logitchain_engine::{
@@ -11,7 +11,8 @@ use crate::{
     chain_args::ChainPlan,
     escape::unescape,
     generate::{Generated, announce, generate, why},
-    output::Stream,
+    input,
+    output::{Stream, tell, tell_on},
     report::Failure,
     stage_flags::Given,
     timing,
@@ -47,12 +48,12 @@ pub(crate) fn chat(args: &ChatArgs, given: Vec<Given>, registry: &Registry) -> R
         }
         let answer = conversation.turn(own(&line), &options)?;
         if !matches!(answer.stopped, StopReason::EndOfGeneration(_)) {
-            eprintln!("{}", why(&answer.stopped, &options));
+            tell(why(&answer.stopped, &options));
         }
         timing::add(&mut timings, &answer.timings);
     }
     if args.generate.timing {
-        eprintln!("{}", timing::table(load, &timings));
+        tell(timing::table(load, &timings));
     }
     Ok(())
 }
@@ -61,12 +62,12 @@ pub(crate) fn chat(args: &ChatArgs, given: Vec<Given>, registry: &Registry) -> R
 fn read_line() -> Result<Option<String>, Failure> {
     let asks = io::stdin().is_terminal();
     if asks {
-        eprint!("> ");
+        tell_on("> ");
     }
-    let mut line = String::new();
-    if io::stdin().lock().read_line(&mut line).map_err(Failure::Stdin)? == 0 {
+    let line = input::stdin_line()?;
+    if line.is_empty() {
         if asks {
-            eprintln!();
+            tell("");
         }
         return Ok(None);
     }

@@ -8,7 +8,7 @@ use logitchain_engine::{
 use crate::{
     args::{GenerateArgs, TokenLimit},
     escape::unescape,
-    output::Stream,
+    output::{Stream, tell},
     progress::Progress,
     report::Failure,
 };
@@ -33,12 +33,12 @@ impl GenerateArgs {
 
 /// Tells on stderr what is about to draw.
 pub(crate) fn announce(chain: &Chain) {
-    eprintln!("seed: {}\nsampler chain: {chain}", chain.seed());
+    tell(format_args!("seed: {}\nsampler chain: {chain}", chain.seed()));
     for (penalty, filter) in late_penalties(chain) {
         let (penalty, filter) = (penalty.name(), filter.name());
-        eprintln!(
+        tell(format_args!(
             "note: `{penalty}` stands after `{filter}`, and cannot bring back what that drops"
-        );
+        ));
     }
 }
 

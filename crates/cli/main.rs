@@ -2,14 +2,15 @@
 
 #![cfg_attr(not(test), warn(unused_crate_dependencies))]
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stderr, reason = "stderr is where a program reports to its user")]
 
 mod args;
 mod chain_args;
 mod chat;
 mod check;
 mod escape;
+mod foreign;
 mod generate;
+mod input;
 mod list;
 mod model_args;
 mod output;
@@ -20,9 +21,10 @@ mod run;
 mod schema;
 mod stage_flags;
 mod timing;
+mod usage;
 mod value;
 
-use std::process::ExitCode;
+use std::{env, ffi::OsString, process::ExitCode};
 
 // The program needs the package's own library for nothing: it names the crates.
 use logitchain as _;
@@ -30,7 +32,7 @@ use logitchain as _;
 // A third party's stages join by a line like this one, and a dependency.
 use logitchain_stages as _;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::FromArgMatches as _;
 use logitchain_core::Registry;
 
 use crate::{
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
         // Whoever read the output has closed it: there is nobody to tell.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", report::line(&failure));
+            output::tell(format_args!("error: {}", report::line(&failure)));
             failure.exit_code()
         }
     }
@@ -53,10 +55,16 @@ fn main() -> ExitCode {
 
 fn program() -> Result<(), Failure> {
     let registry = Registry::linked()?;
-    let flags = StageFlags::new(&registry, &Cli::command())?;
-    let command = flags.add_to(Cli::command());
-    let matches = command.clone().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let flags = StageFlags::new(&registry, &args::command())?;
+    let mut command = flags.add_to(args::command());
+    let given: Vec<OsString> = env::args_os().collect();
+    foreign::check(&given[given.len().min(1)..], &command)?;
+    let parsed = command.try_get_matches_from_mut(given);
+    let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return usage::refuse(&error),
+    };
     let (_, own) = matches.subcommand().expect("clap asks for a command");
     match cli.command {
         Command::Run(args) => run::run(&args, flags.given(own), &registry),

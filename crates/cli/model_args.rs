@@ -16,7 +16,13 @@ pub(crate) struct ModelArgs {
     pub(crate) model: Option<PathBuf>,
     /// Compute on so many threads [default: as many as the machine has, and one
     /// for the model in the program]; the text does not depend on it
-    #[arg(short, long, value_name = "N")]
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = thread_count
+    )]
     pub(crate) threads: Option<ThreadCount>,
 }
 
@@ -49,3 +55,7 @@ pub(crate) fn load(path: &Path, options: &LoadOptions) -> Result<GgufModel, Fail
 
 /// Threads are counted from 1.
 type ThreadCount = NonZero<usize>;
+
+fn thread_count(text: &str) -> Result<ThreadCount, &'static str> {
+    text.parse().map_err(|_| "write a whole number from 1")
+}

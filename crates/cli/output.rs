@@ -1,6 +1,9 @@
-//! Writing to stdout, where a reader may have gone.
+//! Writing to stdout and stderr, where a reader may have gone.
 
-use std::io::{self, Write as _};
+use std::{
+    fmt::Display,
+    io::{self, Write as _},
+};
 
 use crate::report::Failure;
 
@@ -8,6 +11,20 @@ use crate::report::Failure;
 pub(crate) fn write(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Write)
+}
+
+/// Writes a line to stderr.
+///
+/// Where stderr is closed or full there is nobody to tell, and no reason to
+/// withhold the text: stdout and the exit code stay as they are.
+pub(crate) fn tell(line: impl Display) {
+    tell_on(format!("{line}\n"));
+}
+
+/// Writes to stderr, and leaves the line open.
+pub(crate) fn tell_on(text: impl Display) {
+    // In one piece: others may write there too.
+    let _ = io::stderr().write_all(text.to_string().as_bytes());
 }
 
 /// Writes a text as it comes, and remembers whether the last line has ended.

@@ -1,9 +1,6 @@
-use std::{
-    fs,
-    io::{self, IsTerminal as _, Read as _},
-};
+use std::io::{self, IsTerminal as _};
 
-use crate::{args::PromptArgs, escape::unescape, report::Failure};
+use crate::{args::PromptArgs, escape::unescape, input, report::Failure};
 
 impl PromptArgs {
     /// The text to continue. A line break at the end of a file or of stdin ends
@@ -11,11 +8,7 @@ impl PromptArgs {
     pub(crate) fn read(&self, escape: bool) -> Result<String, Failure> {
         let text = match (&self.text, &self.flag, &self.file) {
             (Some(text), ..) | (_, Some(text), _) => text.clone(),
-            (_, _, Some(path)) => {
-                let text = fs::read_to_string(path);
-                let text = text.map_err(|source| Failure::Read { path: path.clone(), source })?;
-                without_last_break(text)
-            }
+            (_, _, Some(path)) => without_last_break(input::prompt_file(path)?),
             (None, None, None) if io::stdin().is_terminal() => {
                 return Err(Failure::Usage(
                     "there is no text to continue: give it as an argument, as in \
@@ -23,11 +16,7 @@ impl PromptArgs {
                         .to_owned(),
                 ));
             }
-            (None, None, None) => {
-                let mut text = String::new();
-                io::stdin().read_to_string(&mut text).map_err(Failure::Stdin)?;
-                without_last_break(text)
-            }
+            (None, None, None) => without_last_break(input::stdin()?),
         };
         Ok(if escape { unescape(&text) } else { text })
     }

@@ -1,10 +1,12 @@
 //! What went wrong, in one line.
 
-use std::{error::Error, io, path::PathBuf, process::ExitCode};
+use std::{borrow::Cow, error::Error, io, path::PathBuf, process::ExitCode};
 
-use logitchain_core::{ChainError, SampleError};
+use logitchain_core::{ChainError, SampleError, StageError};
 use logitchain_engine::EngineError;
 use thiserror::Error;
+
+use crate::input::InputError;
 
 /// Why the program ends early.
 ///
@@ -17,8 +19,12 @@ pub(crate) enum Failure {
     ChainFile { path: PathBuf, source: Box<ChainError> },
     #[error("{flag}")]
     Flag { flag: String, source: Box<Self> },
+    /// In a stage that a flag has put into the chain: it has no place in what
+    /// the user wrote.
+    #[error(transparent)]
+    Param(#[from] StageError),
     #[error("cannot read '{}'", path.display())]
-    Read { path: PathBuf, source: io::Error },
+    Read { path: PathBuf, source: InputError },
     /// A command line that clap cannot see through.
     #[error("{0}")]
     Usage(String),
@@ -40,7 +46,7 @@ pub(crate) enum Failure {
     #[error("cannot write the output")]
     Write(#[source] io::Error),
     #[error("cannot read stdin")]
-    Stdin(#[source] io::Error),
+    Stdin(#[source] InputError),
 }
 
 impl Failure {
@@ -51,6 +57,8 @@ impl Failure {
             | Self::Chain(_)
             | Self::ChainFile { .. }
             | Self::Flag { .. }
+            | Self::Param(_)
+            | Self::Stdin(InputError::TooLong(_) | InputError::NotUtf8 { .. })
             | Self::Read { .. }
             | Self::Usage(_)
             | Self::Checked { .. } => ExitCode::from(2),
@@ -78,7 +86,35 @@ pub(crate) fn line(error: &dyn Error) -> String {
     }
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     // A file's own words may be among them, and are not to steer a terminal.
-    line.replace(char::is_control, "\u{FFFD}")
+    short(&line).replace(char::is_control, "\u{FFFD}")
+}
+
+/// What a user wrote is repeated up to so many characters,
+const QUOTE: usize = 200;
+
+/// and no message is longer than this, whatever it repeats.
+const LINE: usize = 1200;
+
+/// A message without most of a text that it quotes at length.
+fn short(line: &str) -> String {
+    let parts = line.split('`').enumerate();
+    // Every other part stands between backquotes.
+    let parts =
+        parts.map(|(nth, part)| if nth % 2 == 1 { cut(part, QUOTE, 0) } else { part.into() });
+    // The end is kept as well: it says what would be right.
+    cut(&parts.collect::<Vec<_>>().join("`"), 2 * LINE / 3, LINE / 3).into_owned()
+}
+
+/// So many characters from the beginning of a text and from its end, if it has
+/// more.
+fn cut(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
+    let length = text.chars().count();
+    if length <= head + tail {
+        return text.into();
+    }
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(length - tail).collect();
+    format!("{start}…{end}").into()
 }
 
 #[cfg(test)]
@@ -94,5 +130,16 @@ mod tests {
         let line = line(&failure);
         assert!(line.starts_with("a.toml: line 2: not TOML: "), "{line}");
         assert!(!line.contains('\n') && !line.contains('^'), "{line}");
+    }
+
+    #[test]
+    fn long_quotes_and_long_messages_are_cut() {
+        let long = "ä".repeat(5000);
+        let quoted = short(&format!("`{long}` is no `stage`"));
+        assert_eq!(quoted, format!("`{}…` is no `stage`", "ä".repeat(QUOTE)));
+        let line = short(&format!("{long} is none; write one"));
+        assert_eq!(line.chars().count(), LINE + 1);
+        assert!(line.ends_with("ä is none; write one"), "{line}");
+        assert_eq!(short("`a` is short"), "`a` is short");
     }
 }

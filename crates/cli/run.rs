@@ -5,7 +5,7 @@ use crate::{
     args::RunArgs,
     chain_args::ChainPlan,
     generate::{announce, generate, why},
-    output::Stream,
+    output::{Stream, tell},
     report::Failure,
     stage_flags::Given,
     timing,
@@ -31,9 +31,9 @@ pub(crate) fn run(args: &RunArgs, given: Vec<Given>, registry: &Registry) -> Res
     }
     let text = generate(&mut model.session(), &mut chain, &tokens, &options, &mut stream)?;
     stream.finish()?;
-    eprintln!("{}", why(&text.stopped, &options));
+    tell(why(&text.stopped, &options));
     if args.generate.timing {
-        eprintln!("{}", timing::table(load, &text.timings));
+        tell(timing::table(load, &text.timings));
     }
     Ok(())
 }

@@ -18,8 +18,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogitBias {
-    /// Token and bias, as text such as `15043+1.5`, `15043-1.5` or `15043-inf`,
-    /// or as a pair such as `[15043, -1.5]`, where `false` stands for -inf.
+    /// Token and bias, such as `15043+1.5`, `15043-1.5` or `15043-inf`.
+    ///
+    /// In files and braces, where these are texts in quotes, a pair such as
+    /// `[15043, -1.5]` does as well; `false` in it stands for -inf.
     #[schemars(extend("flags" = ["logit-bias", "l"]))]
     pub bias: Vec<Bias>,
 }

@@ -1,0 +1,123 @@
+//! Reading what users wrote, which may have no end or be no text.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, Read},
+    path::Path,
+    str::Utf8Error,
+};
+
+use thiserror::Error;
+
+use crate::report::Failure;
+
+const MB: u64 = 1_000_000;
+
+/// A chain file is written by hand: the longest in use has some hundred lines.
+const CHAIN_LIMIT: Limit = Limit { mb: 1, what: "a chain file" };
+
+/// Ten times what the largest contexts hold.
+const PROMPT_LIMIT: Limit = Limit { mb: 64, what: "a prompt" };
+
+/// How long a text may be. A device or a pipe has no length to look at first,
+/// so that all texts are read up to here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    mb: u64,
+    what: &'static str,
+}
+
+/// Why there is no text.
+#[derive(Debug, Error)]
+pub(crate) enum InputError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("it is a folder")]
+    Folder,
+    #[error("it is longer than {} MB, the most that {} may have", .0.mb, .0.what)]
+    TooLong(Limit),
+    /// The byte is counted from 0, the line from 1.
+    #[error("byte {byte}, in line {line}, is not UTF-8")]
+    NotUtf8 { byte: usize, line: usize },
+}
+
+/// The text of a chain file.
+pub(crate) fn chain_file(path: &Path) -> Result<String, Failure> {
+    file(path, CHAIN_LIMIT)
+}
+
+/// The text of a file with a prompt.
+pub(crate) fn prompt_file(path: &Path) -> Result<String, Failure> {
+    file(path, PROMPT_LIMIT)
+}
+
+/// All of stdin.
+pub(crate) fn stdin() -> Result<String, Failure> {
+    all(io::stdin().lock(), PROMPT_LIMIT).map_err(Failure::Stdin)
+}
+
+/// The next line of stdin, with its end; empty at the end of the input.
+pub(crate) fn stdin_line() -> Result<String, Failure> {
+    line(io::stdin().lock(), PROMPT_LIMIT).map_err(Failure::Stdin)
+}
+
+fn file(path: &Path, limit: Limit) -> Result<String, Failure> {
+    let read = || {
+        let file = File::open(path)?;
+        if file.metadata()?.is_dir() {
+            return Err(InputError::Folder);
+        }
+        all(file, limit)
+    };
+    read().map_err(|source| Failure::Read { path: path.into(), source })
+}
+
+fn all(reader: impl Read, limit: Limit) -> Result<String, InputError> {
+    let mut bytes = Vec::new();
+    reader.take(limit.mb * MB + 1).read_to_end(&mut bytes)?;
+    text(bytes, limit)
+}
+
+fn line(reader: impl BufRead, limit: Limit) -> Result<String, InputError> {
+    let mut bytes = Vec::new();
+    reader.take(limit.mb * MB + 1).read_until(b'\n', &mut bytes)?;
+    text(bytes, limit)
+}
+
+fn text(bytes: Vec<u8>, limit: Limit) -> Result<String, InputError> {
+    if bytes.len() as u64 > limit.mb * MB {
+        return Err(InputError::TooLong(limit));
+    }
+    String::from_utf8(bytes).map_err(|error| not_utf8(error.as_bytes(), error.utf8_error()))
+}
+
+fn not_utf8(bytes: &[u8], error: Utf8Error) -> InputError {
+    let byte = error.valid_up_to();
+    let breaks = bytes[..byte].iter().filter(|&&byte| byte == b'\n').count();
+    InputError::NotUtf8 { byte, line: breaks + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Limit = Limit { mb: 1, what: "a test" };
+
+    #[test]
+    fn a_text_may_be_as_long_as_the_limit_and_no_longer() {
+        let read = |bytes| all(io::repeat(b'a').take(bytes), LIMIT);
+        assert_eq!(read(MB).expect("a text").len() as u64, MB);
+        for endless in
+            [read(MB + 1), read(u64::MAX), line(io::BufReader::new(io::repeat(b'a')), LIMIT)]
+        {
+            let message = endless.expect_err("too long").to_string();
+            assert_eq!(message, "it is longer than 1 MB, the most that a test may have");
+        }
+    }
+
+    #[test]
+    fn a_byte_that_is_no_text_is_named_with_its_place() {
+        let message = all(&b"one\ntw\xF6"[..], LIMIT).expect_err("latin-1").to_string();
+        assert_eq!(message, "byte 6, in line 2, is not UTF-8");
+    }
+}
