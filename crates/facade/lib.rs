@@ -1,8 +1,9 @@
 //! Sampler chains for language models: a chain is a list of stages that turns a
 //! model's scores into one token, and the list is yours.
 //!
-//! This crate puts the parts together: all of [`logitchain_core`] at the top,
-//! the built-in [`stages`], and a CPU [`engine`] with a small model.
+//! This crate puts the parts together: all of the crate `logitchain_core` at
+//! the top, the built-in [`stages`], and a CPU [`engine`] with a small model.
+//! `cargo doc --workspace --no-deps` documents them all, with links between them.
 //!
 //! ```
 //! use logitchain::{
@@ -42,3 +43,8 @@ pub mod stages {
 pub mod engine {
     pub use logitchain_engine::*;
 }
+
+/// The programs of the README compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
