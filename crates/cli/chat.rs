@@ -11,7 +11,7 @@ use crate::{
     chain_args::ChainPlan,
     escape::unescape,
     generate::{Generated, announce, generate, why},
-    input,
+    input::StdinLines,
     output::{Stream, tell, tell_on},
     report::Failure,
     stage_flags::Given,
@@ -42,7 +42,8 @@ pub(crate) fn chat(args: &ChatArgs, given: Vec<Given>, registry: &Registry) -> R
         text: Vec::new(),
     };
     let mut timings = Timings::default();
-    while let Some(line) = read_line()? {
+    let mut lines = StdinLines::default();
+    while let Some(line) = read_line(&mut lines)? {
         if line.trim().is_empty() {
             continue;
         }
@@ -59,12 +60,12 @@ pub(crate) fn chat(args: &ChatArgs, given: Vec<Given>, registry: &Registry) -> R
 }
 
 /// What the user says next; `None` at the end.
-fn read_line() -> Result<Option<String>, Failure> {
+fn read_line(lines: &mut StdinLines) -> Result<Option<String>, Failure> {
     let asks = io::stdin().is_terminal();
     if asks {
         tell_on("> ");
     }
-    let line = input::stdin_line()?;
+    let line = lines.next()?;
     if line.is_empty() {
         if asks {
             tell("");

@@ -56,9 +56,29 @@ pub(crate) fn stdin() -> Result<String, Failure> {
     all(io::stdin().lock(), PROMPT_LIMIT).map_err(Failure::Stdin)
 }
 
-/// The next line of stdin, with its end; empty at the end of the input.
-pub(crate) fn stdin_line() -> Result<String, Failure> {
-    line(io::stdin().lock(), PROMPT_LIMIT).map_err(Failure::Stdin)
+/// The lines of stdin.
+#[derive(Debug, Default)]
+pub(crate) struct StdinLines {
+    /// What has been read, for the place of what is no text.
+    bytes: usize,
+    lines: usize,
+}
+
+impl StdinLines {
+    /// The next line, with its end; empty at the end of the input.
+    pub(crate) fn next(&mut self) -> Result<String, Failure> {
+        let text = line(io::stdin().lock(), PROMPT_LIMIT).map_err(|error| {
+            Failure::Stdin(match error {
+                InputError::NotUtf8 { byte, line } => {
+                    InputError::NotUtf8 { byte: self.bytes + byte, line: self.lines + line }
+                }
+                error => error,
+            })
+        })?;
+        self.bytes += text.len();
+        self.lines += 1;
+        Ok(text)
+    }
 }
 
 fn file(path: &Path, limit: Limit) -> Result<String, Failure> {
