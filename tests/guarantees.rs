@@ -422,3 +422,74 @@ fn a_logit_that_is_no_number_stops_the_chain_and_names_the_token() {
     // The next call works.
     assert!(chain.sample(&mut [1.0, f32::NEG_INFINITY, 2.0]).is_ok());
 }
+
+/// A stage that says what is not so.
+mod liar {
+    use logitchain_core::{BuildContext, Candidates, Kind, ParamError, Sampler, Stage, TokenId};
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+
+    /// Choose a token that an earlier stage may have dropped.
+    #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub(crate) struct Foreign {
+        /// The token.
+        pub(crate) token: u32,
+    }
+
+    impl Stage for Foreign {
+        const NAME: &'static str = "foreign";
+        const KIND: Kind = Kind::Select;
+        const LETTER: Option<char> = Some('k');
+
+        fn build(self, _: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
+            Ok(Box::new(self))
+        }
+    }
+
+    impl Sampler for Foreign {
+        fn apply(&mut self, candidates: &mut Candidates<'_>) {
+            candidates.choose(TokenId(self.token));
+        }
+    }
+}
+
+#[test]
+fn a_stage_cannot_choose_what_is_no_candidate() {
+    let registry = Registry::default()
+        .with::<logitchain_stages::TopK>()
+        .and_then(|r| r.with::<liar::Foreign>());
+    // Both claim the letter k.
+    let error = registry.expect_err("a letter stands for one stage").to_string();
+    assert_eq!(
+        error,
+        "the letter `k` stands for both `top_k` of this program and `foreign` of this program"
+    );
+    let registry = Registry::default().with::<liar::Foreign>().expect("one stage");
+    for (token, candidate) in [(1, true), (0, false), (7, false)] {
+        let config = ChainConfig::from_samplers(&format!("foreign{{token={token}}}"));
+        let mut chain = config.expect("a list").build(&registry, &NoVocab).expect("a chain");
+        let result = chain.sample(&mut [f32::NEG_INFINITY, 1.0]);
+        match result {
+            Ok(chosen) => assert!(candidate && chosen == TokenId(token)),
+            Err(error) => {
+                assert!(!candidate);
+                let expected = format!(
+                    "token {token}, which is no candidate, was selected after stage 1, `foreign`"
+                );
+                assert_eq!(error.to_string(), expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_chain_file_is_read_in_time_proportional_to_its_length() {
+    // 40,000 stages took over a minute when every key counted its line from the
+    // beginning; far less than a second is needed.
+    let file = "[[stage]]\nuse = \"top_k\"\nk = 4\n".repeat(40_000) + "[[stage]]\nuse = \"dist\"\n";
+    let start = std::time::Instant::now();
+    let config: ChainConfig = file.parse().expect("a chain file");
+    assert_eq!(config.stages.len(), 40_001);
+    assert!(start.elapsed().as_secs() < 20, "it took {:?}", start.elapsed());
+}

@@ -99,7 +99,13 @@ impl Chain {
                 }
             }
         }
-        candidates.chosen().ok_or(SampleError::NothingSelected { stage: last })
+        match candidates.chosen() {
+            None => Err(SampleError::NothingSelected { stage: last }),
+            Some(token) if candidates.logit(token).is_none() => {
+                Err(SampleError::NotACandidate { token, stage: last })
+            }
+            Some(token) => Ok(token),
+        }
     }
 
     /// Tells all stages that `token` was appended to the text: prompt tokens as

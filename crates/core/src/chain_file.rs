@@ -15,7 +15,7 @@ impl FromStr for ChainConfig {
 
     /// Reads a chain file.
     fn from_str(text: &str) -> Result<Self, ChainError> {
-        let file = File { text };
+        let file = File::new(text);
         // Once for the values, once for where they stand.
         let values: toml::Table = toml::from_str(text).map_err(|e| file.not_toml(e))?;
         let spans = DeTable::parse(text).map_err(|e| file.not_toml(e))?;
@@ -63,13 +63,19 @@ impl FromStr for ChainConfig {
     }
 }
 
-struct File<'a> {
-    text: &'a str,
+struct File {
+    /// Where each line begins.
+    lines: Vec<usize>,
 }
 
-impl File<'_> {
+impl File {
+    fn new(text: &str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Self { lines: std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect() }
+    }
+
     fn line(&self, offset: usize) -> usize {
-        1 + self.text.bytes().take(offset).filter(|b| *b == b'\n').count()
+        self.lines.partition_point(|start| *start <= offset)
     }
 
     fn not_toml(&self, problem: toml::de::Error) -> ChainError {
@@ -145,7 +151,12 @@ impl Key<'_> {
         };
         let expected = "a list of stages, as in \"top_k;temperature\"";
         let list = list.ok_or_else(|| self.wrong("samplers", expected))?;
-        let mut config = ChainConfig::from_samplers(&list)?;
+        let mut config = ChainConfig::from_samplers(&list).map_err(|mut error| {
+            if let ChainError::EmptyName { at, .. } | ChainError::Braces { at, .. } = &mut error {
+                at.line = Some(self.line);
+            }
+            error
+        })?;
         for stage in &mut config.stages {
             stage.lines.insert("use".to_owned(), self.line);
         }

@@ -50,6 +50,8 @@ impl ParamError {
     pub fn check_finite(param: &'static str, value: f64) -> Result<(), Self> {
         if (value as f32).is_finite() {
             Ok(())
+        } else if value.is_finite() {
+            Err(Self::new(param, format!("must be within ±3.4e38, got {value:e}")))
         } else {
             Err(Self::new(param, format!("must be a finite number, got {value}")))
         }
@@ -64,6 +66,8 @@ impl ParamError {
         let narrow = value as f32;
         if narrow > 0.0 && narrow.is_finite() {
             Ok(())
+        } else if value > 0.0 && value.is_finite() {
+            Err(Self::new(param, format!("must be between 1e-45 and 3.4e38, got {value:e}")))
         } else {
             Err(Self::new(param, format!("must be a finite number above 0, got {value}")))
         }
@@ -177,7 +181,10 @@ pub enum ChainError {
         list: String,
     },
     /// The braces after a stage's name in a list do not hold parameters.
-    #[error("{at}: `{text}` is not a stage with parameters, such as `top_k{{k=40}}`: {problem}")]
+    #[error(
+        "{at}: `{text}` is not a stage with parameters, such as `top_k{{k=40}}` or, for words, \
+         `penalties{{last_n=\"all\"}}`: {problem}"
+    )]
     Braces {
         /// Where.
         at: Place,
@@ -217,6 +224,19 @@ pub enum ChainError {
         first: &'static str,
         /// The other crate.
         second: &'static str,
+    },
+    /// Two stages claim the same letter.
+    #[error(
+        "the letter `{letter}` stands for both `{}` of {} and `{}` of {}",
+        .first.0, .first.1, .second.0, .second.1
+    )]
+    DuplicateLetter {
+        /// The letter.
+        letter: char,
+        /// A stage and its crate.
+        first: (&'static str, &'static str),
+        /// The other stage and its crate.
+        second: (&'static str, &'static str),
     },
     /// A stage could not be built.
     #[error("{at}, `{name}`")]
@@ -294,6 +314,15 @@ pub enum SampleError {
     Exhausted {
         /// The stage that left none; `None` if the model did.
         stage: Option<StagePlace>,
+    },
+    /// The selecting stage selected a token that is no candidate, which is a
+    /// fault of that stage.
+    #[error("token {token}, which is no candidate, was selected{}", After(Some(.stage), ""))]
+    NotACandidate {
+        /// The token.
+        token: TokenId,
+        /// The selecting stage.
+        stage: StagePlace,
     },
     /// The selecting stage selected nothing, which is a fault of that stage.
     #[error("nothing was selected{}", After(Some(.stage), ""))]

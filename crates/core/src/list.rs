@@ -54,30 +54,38 @@ impl ChainConfig {
     }
 }
 
-/// Cuts a list at the separators outside braces and quotes.
-fn split(list: &str) -> Vec<&str> {
-    let mut items = Vec::new();
-    let (mut start, mut depth) = (0, 0_usize);
+/// The characters of a list that stand outside of quotes, each with its place
+/// and with the number of braces and brackets that are open around it.
+fn unquoted(list: &str) -> impl Iterator<Item = (usize, char, usize)> + '_ {
+    let mut depth = 0_usize;
     let mut quote = None;
     let mut escaped = false;
-    for (at, c) in list.char_indices() {
-        match quote {
-            Some(open) => {
-                if c == open && !escaped {
-                    quote = None;
-                }
-                escaped = c == '\\' && open == '"' && !escaped;
+    list.char_indices().filter_map(move |(at, c)| {
+        if let Some(open) = quote {
+            if c == open && !escaped {
+                quote = None;
             }
-            None => match c {
-                '"' | '\'' if depth > 0 => quote = Some(c),
-                '{' | '[' => depth += 1,
-                '}' | ']' => depth = depth.saturating_sub(1),
-                ';' | ',' if depth == 0 => {
-                    items.push(&list[start..at]);
-                    start = at + 1;
-                }
-                _ => {}
-            },
+            escaped = c == '\\' && open == '"' && !escaped;
+            return None;
+        }
+        match c {
+            '"' | '\'' if depth > 0 => quote = Some(c),
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        Some((at, c, depth))
+    })
+}
+
+/// Cuts a list at the separators outside braces and quotes.
+fn split(list: &str) -> Vec<&str> {
+    let mut start = 0;
+    let mut items = Vec::new();
+    for (at, c, depth) in unquoted(list) {
+        if depth == 0 && matches!(c, ';' | ',') {
+            items.push(&list[start..at]);
+            start = at + 1;
         }
     }
     items.push(&list[start..]);
@@ -102,7 +110,10 @@ fn parse_stage(list: &str, stage: usize, text: &str) -> Result<StageConfig, Chai
             text: text.to_owned(),
             problem: problem.trim().to_owned(),
         };
-        if !braces.ends_with('}') {
+        // Where the first brace closes, the stage must end: what came after would
+        // be TOML of its own, or a comment.
+        let close = unquoted(braces).find(|(_, c, depth)| *c == '}' && *depth == 0);
+        if close.is_none_or(|(at, ..)| at + 1 < braces.len()) {
             return Err(problem("the braces must close at its end"));
         }
         // An inline table is TOML, so lists and files share one syntax.
@@ -152,7 +163,16 @@ mod tests {
 
     #[test]
     fn broken_braces_are_errors_that_show_the_stage() {
-        for list in ["top_k{k=40", "top_k{k}", "top_k{k=}", "top_k{k=1}x", "top_k{k=1,k=2}"] {
+        for list in [
+            "top_k{k=40",
+            "top_k{k}",
+            "top_k{k=}",
+            "top_k{k=1}x",
+            "top_k{k=1,k=2}",
+            "top_k{k=1}\ntemperature={t=0.5}",
+            "top_k{k=1} # temperature{t=0.5}",
+            "penalties{last_n=all}",
+        ] {
             let error = ChainConfig::from_samplers(list).expect_err("broken").to_string();
             assert!(error.starts_with(&format!("stage 1: `{list}` is not a stage")), "{error}");
         }

@@ -141,6 +141,9 @@ pub(crate) fn summary(schema: &Value) -> String {
 /// name. `message` is serde's.
 pub(crate) fn problem(param: Option<&Param>, value: &toml::Value, message: &str) -> String {
     let expected = match param.map(|p| (p.kind, p.min)) {
+        Some((ParamKind::Integer, Some(min))) if value.as_integer() > Some(u32::MAX.into()) => {
+            format!("a whole number from {min} to {}", u32::MAX)
+        }
         Some((ParamKind::Integer, Some(min))) => format!("a whole number from {min}"),
         Some((ParamKind::Integer, None)) => "a whole number".to_owned(),
         Some((ParamKind::Number, _)) => "a number".to_owned(),

@@ -194,7 +194,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// If two of them claim the same name.
+    /// If two of them claim the same name or letter.
     pub fn linked() -> Result<Self, ChainError> {
         let mut registry = Self::default();
         // In an order of our own: inventory's is the linker's.
@@ -210,7 +210,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// If its name is taken.
+    /// If its name or letter is taken.
     pub fn with<S: Stage>(mut self) -> Result<Self, ChainError> {
         self.insert(Registration::of::<S>("this program"))?;
         Ok(self)
@@ -221,6 +221,12 @@ impl Registry {
             if let Some(old) = self.get(name) {
                 return Err(ChainError::Duplicate { name, first: old.origin, second: new.origin });
             }
+        }
+        if let Some(letter) = new.letter
+            && let Some(old) = self.by_letter(letter)
+        {
+            let (first, second) = ((old.name, old.origin), (new.name, new.origin));
+            return Err(ChainError::DuplicateLetter { letter, first, second });
         }
         for &name in [new.name].iter().chain(new.aliases) {
             self.names.insert(key(name), new.name);
@@ -268,7 +274,11 @@ pub(crate) fn key(name: &str) -> String {
 
 /// The one of `known` that looks most like `name`, if any looks like it at all.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // What is longer than any name looks like none.
     let name = key(name);
+    if name.len() > 100 {
+        return None;
+    }
     known
         .map(|k| (strsim::damerau_levenshtein(&name, &key(k)), k))
         .min()

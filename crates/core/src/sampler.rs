@@ -12,7 +12,9 @@ use crate::{Candidates, TokenId};
 /// * Two samplers built from the same parameters and seed must behave
 ///   identically, on every machine.
 /// * A sampler that draws does so once per `apply`, whatever the data, so that
-///   what other stages drop cannot shift its stream.
+///   what other stages drop cannot shift its stream: a token by
+///   [`Candidates::draw`], a decision by [`StageRng::coin`](crate::StageRng::coin),
+///   anything else by [`StageRng::uniform`](crate::StageRng::uniform).
 /// * Never assume an order of the candidates: ask for it.
 pub trait Sampler: Debug + Send + CloneSampler {
     /// Edits the candidates for the next token.
@@ -25,7 +27,8 @@ pub trait Sampler: Debug + Send + CloneSampler {
         let _ = token;
     }
 
-    /// Returns to the state right after construction, random stream included.
+    /// Returns to the state right after construction. A sampler that draws calls
+    /// [`StageRng::reset`](crate::StageRng::reset) here.
     fn reset(&mut self) {}
 }
 

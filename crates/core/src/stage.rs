@@ -57,7 +57,8 @@ pub trait Stage: Serialize + DeserializeOwned + JsonSchema + Default + Debug + '
     const ALIASES: &'static [&'static str] = &[];
     /// Name in a printed chain, where it is not `NAME` with `-` for `_`.
     const LABEL: Option<&'static str> = None;
-    /// Letter in llama.cpp's `--sampling-seq`.
+    /// Letter in llama.cpp's `--sampling-seq`. No two stages of a registry may
+    /// have the same one, and llama.cpp's are taken: most stages have none.
     const LETTER: Option<char> = None;
 
     /// Parameters that make the stage do nothing, if there are such.
@@ -109,8 +110,9 @@ impl<'a> BuildContext<'a> {
         self.vocab
     }
 
-    /// A random stream of the stage's own: adding or removing another stage
-    /// leaves it as it is.
+    /// A random stream of the stage's own. Adding or removing a stage of another
+    /// name leaves it as it is; of several stages of one name, each that is not
+    /// neutral takes the next stream.
     pub fn rng(&self) -> StageRng {
         StageRng::for_stage(self.rng, self.seed, self.name, self.nth)
     }

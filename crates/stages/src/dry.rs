@@ -121,6 +121,10 @@ impl Breakers {
             return Ok(breakers);
         }
         for text in texts {
+            if text == "none" {
+                let problem = "has \"none\", for no breakers, beside others; it must stand alone";
+                return Err(ParamError::new("breakers", problem));
+            }
             if text.is_empty() {
                 return Err(ParamError::new("breakers", "has an empty text, which breaks nothing"));
             }

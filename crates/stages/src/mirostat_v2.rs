@@ -98,7 +98,9 @@ impl Surprise {
     /// Learns from a token that had the probability `p`.
     fn observe(&mut self, p: f64) {
         let observed = -libm::log2(p) as f32;
-        self.limit -= self.eta * (observed - self.tau);
+        // A rate beyond reason must not make it infinite, and then no number.
+        let limit = self.limit - self.eta * (observed - self.tau);
+        self.limit = limit.clamp(-1e30, 1e30);
     }
 
     pub(crate) fn reset(&mut self) {

@@ -61,6 +61,10 @@ impl Stage for Temperature {
             let problem = format!("must be at least 0, got {}", self.range);
             return Err(ParamError::new("range", problem));
         }
+        if !(self.t as f32 + self.range as f32).is_finite() {
+            let problem = format!("must leave `t` + `range` within f32, got {:?}", self.range);
+            return Err(ParamError::new("range", problem));
+        }
         Ok(Box::new(Running {
             t: self.t as f32,
             range: self.range as f32,

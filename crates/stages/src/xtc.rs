@@ -48,8 +48,8 @@ impl Stage for Xtc {
 
     fn build(self, cx: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
         ParamError::check_range("probability", self.probability, 0.0, 1.0)?;
-        ParamError::check_range("threshold", self.threshold, 0.0, 1.0)?;
         ParamError::check_positive("threshold", self.threshold)?;
+        ParamError::check_range("threshold", self.threshold, 0.0, 1.0)?;
         Ok(Box::new(Running {
             probability: self.probability,
             threshold: self.threshold,

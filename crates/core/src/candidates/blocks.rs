@@ -52,7 +52,7 @@ impl Scratch {
         }
     }
 
-    /// Lists in `other` the `n` most likely candidates, in some order.
+    /// Lists in `other` the `n` most likely candidates, by id.
     pub(super) fn find_top(&mut self, logits: &[f32], n: usize) {
         // The n-th greatest of the blocks' maxima bounds the n-th greatest logit
         // from below.
@@ -64,7 +64,7 @@ impl Scratch {
             *self.floors.select_nth_unstable_by(n - 1, |a, b| b.total_cmp(a)).1
         };
         self.find_at_least(logits, floor);
-        select_top(&mut self.other, n);
+        select_top(&mut self.other, n, &mut self.spare);
     }
 }
 

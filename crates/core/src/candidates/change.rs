@@ -9,9 +9,13 @@ use crate::{
 };
 
 impl Candidates<'_> {
-    /// Divides every logit by `t`, which must be positive.
+    /// Divides every logit by `t`, which must be positive and finite: otherwise
+    /// the chain fails and names the stage.
     pub fn temper(&mut self, t: f32) {
-        debug_assert!(t > 0.0, "a temperature of {t} would turn the order around");
+        if !(t > 0.0 && t.is_finite()) {
+            self.break_at(self.best().id, f32::NAN);
+            return;
+        }
         if t < 1.0 {
             let best = self.best();
             if !(best.logit / t).is_finite() {
@@ -34,6 +38,14 @@ impl Candidates<'_> {
     /// Replaces every logit by a function of it that keeps their order.
     pub fn rescale(&mut self, f: impl Fn(f32) -> f32) {
         self.rewrite_in_place(|c| f(c.logit));
+        // Rounding can make equals of neighbours, which then rank by id; only
+        // llama.cpp's array leaves them as they lie.
+        let ranked = |a: &Candidate, b: &Candidate| {
+            if self.mirror { a.logit >= b.logit } else { a.rank(b).is_lt() }
+        };
+        if !self.scratch.list.is_sorted_by(ranked) {
+            self.forget_rank();
+        }
     }
 
     /// Replaces every logit; `f` is given the candidate and its probability.
@@ -95,7 +107,9 @@ impl Candidates<'_> {
             if is_logit(new) {
                 return new;
             }
-            bad.get_or_insert((id, new));
+            if bad.is_none_or(|(first, _)| id < first) {
+                bad = Some((id, new));
+            }
             f32::NEG_INFINITY
         };
         match self.order {
@@ -153,8 +167,11 @@ impl Candidates<'_> {
 
     /// Remembers the first logit that is no number, for the chain to report.
     fn break_at(&mut self, id: TokenId, value: f32) {
-        if self.fault.is_none() {
-            self.fault = Some(Fault::NonFinite(id, value));
+        // Of several the lowest id, whatever the order in which they were met.
+        match self.fault {
+            Some(Fault::NonFinite(first, _)) if first <= id => {}
+            Some(Fault::Exhausted) => {}
+            _ => self.fault = Some(Fault::NonFinite(id, value)),
         }
     }
 

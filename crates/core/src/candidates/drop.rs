@@ -25,18 +25,18 @@ impl Candidates<'_> {
                     return;
                 }
                 self.scratch.find_top(self.logits, n);
-                self.take_other(Order::Other);
+                self.take_other(Order::Id);
             }
             Some(order) => {
-                let list = &mut self.scratch.list;
+                let Scratch { list, spare, .. } = &mut *self.scratch;
                 if n >= list.len() {
                     return;
                 }
-                if order != Order::Rank {
-                    select_top(list, n);
-                    self.order = Some(Order::Other);
+                if order == Order::Rank {
+                    list.truncate(n);
+                } else {
+                    select_top(list, n, spare);
                 }
-                list.truncate(n);
             }
         }
         self.mass = None;
@@ -205,7 +205,7 @@ impl Candidates<'_> {
             // A thousandth more than needed, so that the order of the sum
             // cannot matter; a narrow miss only costs another round.
             if mass > needed * 1.001 && other.len() >= min_keep {
-                self.take_other(Order::Other);
+                self.take_other(self.order.unwrap_or(Order::Id));
                 break;
             }
         }

@@ -73,10 +73,10 @@ impl Candidates<'_> {
             Some(Order::Rank) => {}
             None => self.scratch.find_top(self.logits, n),
             Some(_) => {
-                let Scratch { list, other, .. } = &mut *self.scratch;
+                let Scratch { list, other, spare, .. } = &mut *self.scratch;
                 other.clear();
                 other.extend_from_slice(list);
-                select_top(other, n);
+                select_top(other, n, spare);
             }
         }
         let Scratch { list, other, .. } = &mut *self.scratch;

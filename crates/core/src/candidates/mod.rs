@@ -39,8 +39,10 @@ pub struct Scratch {
     maxima: Vec<f32>,
     /// The survivors, once there are such.
     list: Vec<Candidate>,
-    /// A second list, to select and sort in.
+    /// A second list, of what a verb has found.
     other: Vec<Candidate>,
+    /// Memory to select in.
+    spare: Vec<Candidate>,
     /// Block maxima, to select in.
     floors: Vec<f32>,
     /// The mass of each block of the dense logits, while `mass` is known.
@@ -233,13 +235,19 @@ fn dense(logits: &[f32]) -> impl Iterator<Item = Candidate> + '_ {
     all.filter(|c| c.logit > f32::NEG_INFINITY)
 }
 
-/// Cuts `list` down to its `n` most likely candidates, in some order.
-fn select_top(list: &mut Vec<Candidate>, n: usize) {
-    if n < list.len() {
-        if n > 0 {
-            list.select_nth_unstable_by(n - 1, Candidate::rank);
-        }
-        list.truncate(n);
+/// Cuts `list` down to its `n` most likely candidates, which stay in the order in
+/// which they lie. `spare` is memory to select in.
+///
+/// Where the standard library's selection leaves what is its own affair, and may
+/// change; the order in which sums are taken may not.
+fn select_top(list: &mut Vec<Candidate>, n: usize, spare: &mut Vec<Candidate>) {
+    if n == 0 {
+        list.clear();
+    } else if n < list.len() {
+        spare.clear();
+        spare.extend_from_slice(list);
+        let last = *spare.select_nth_unstable_by(n - 1, Candidate::rank).1;
+        list.retain(|c| c.rank(&last).is_le());
     }
 }
 

@@ -374,3 +374,72 @@ fn ids_outside_the_vocabulary_are_no_candidates() {
         assert_eq!(c.logit(TokenId(2)), None);
     });
 }
+
+#[test]
+fn neighbours_that_rounding_makes_equal_rank_by_id_whatever_was_ranked_before() {
+    // Equal after division by 1.5, by hand: both round to 1.1333336.
+    let logits = [1.700_000_3, 1.700_000_4, 0.0];
+    for prepare in [
+        |_: &mut Candidates<'_>| {},
+        |c: &mut Candidates<'_>| {
+            c.sorted();
+        },
+    ] {
+        with(&logits, |c| {
+            prepare(c);
+            c.temper(1.5);
+            assert_eq!(c.logit(TokenId(0)), c.logit(TokenId(1)));
+            assert_eq!(c.best().id, TokenId(0));
+            assert_eq!(c.sorted()[0].id, TokenId(0));
+        });
+    }
+}
+
+#[test]
+fn a_rescale_that_turns_the_order_around_is_seen() {
+    with(&[1.0, 2.0], |c| {
+        c.sorted();
+        c.rescale(|logit| -logit);
+        assert_eq!(c.best().id, TokenId(0));
+    });
+}
+
+#[test]
+fn a_temperature_that_is_none_is_a_fault() {
+    for t in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        let fault = with(&[1.0, 2.0], |c| {
+            c.temper(t);
+            c.fault()
+        });
+        assert!(matches!(fault, Some(Fault::NonFinite(TokenId(1), _))), "{t}: {fault:?}");
+    }
+}
+
+#[test]
+fn of_several_broken_logits_the_lowest_token_is_named() {
+    let table: HashMap<TokenId, ()> = (0..100).rev().map(|id| (TokenId(id), ())).collect();
+    for listed in [false, true] {
+        let fault = with(&[1.0; 100], |c| {
+            if listed {
+                c.retain(|_| true);
+            }
+            c.adjust(&table, |_, ()| f32::INFINITY);
+            c.fault()
+        });
+        assert_eq!(fault, Some(Fault::NonFinite(TokenId(0), f32::INFINITY)));
+    }
+}
+
+#[test]
+fn dropping_the_top_leaves_the_rest_however_it_lies() {
+    for listed in [false, true] {
+        let ids = with(&[3.0, 1.0, 2.0, f32::NEG_INFINITY], |c| {
+            if listed {
+                c.retain(|_| true);
+            }
+            c.drop_top(1);
+            c.sorted().iter().map(|c| c.id.0).collect::<Vec<_>>()
+        });
+        assert_eq!(ids, [2, 1]);
+    }
+}
