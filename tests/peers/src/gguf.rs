@@ -1,6 +1,11 @@
-//! GGUF files with other weights.
+//! GGUF files with other weights, and with a vocabulary alone.
 
-use crate::llama::dequantize;
+use std::collections::BTreeSet;
+
+use rand::{SeedableRng as _, seq::SliceRandom as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::{llama::dequantize, texts::PIECES};
 
 /// Number of the type `F32`.
 const F32: u32 = 0;
@@ -83,6 +88,69 @@ pub fn in_f32(file: &[u8]) -> Vec<u8> {
     for (kind, count, offset, new_offset) in entries {
         out.resize(start + new_offset, 0);
         out.extend(dequantize(kind, &data[offset..], count).iter().flat_map(|x| x.to_le_bytes()));
+    }
+    out
+}
+
+/// A vocabulary of SentencePiece's kind without a model: three special tokens,
+/// all bytes, two tokens that are found anywhere, and parts of the texts that
+/// tests are made of, some better than others.
+pub fn sentencepiece() -> Vec<u8> {
+    let [normal, unknown, control, user_defined, byte_type] = [1_i32, 2, 3, 4, 6];
+    let mut tokens: Vec<(String, f32, i32)> = vec![
+        ("<unk>".into(), 0.0, unknown),
+        ("<s>".into(), 0.0, control),
+        ("</s>".into(), 0.0, control),
+    ];
+    tokens.extend((0..=255).map(|byte: u8| (format!("<0x{byte:02X}>"), 0.0, byte_type)));
+    tokens.extend(["<|im_end|>", "    "].map(|text| (text.to_owned(), 0.0, user_defined)));
+    let taken: BTreeSet<String> = tokens.iter().map(|(text, ..)| text.clone()).collect();
+    let mut parts = BTreeSet::new();
+    for text in PIECES {
+        let text: Vec<char> = format!("▁{}▁", text.replace(' ', "▁")).chars().collect();
+        for length in 1..=5 {
+            parts.extend(text.windows(length).map(|part| part.iter().collect::<String>()));
+        }
+    }
+    let mut parts: Vec<String> = parts.difference(&taken).cloned().collect();
+    // llama.cpp reads names up to a zero.
+    parts.retain(|part| !part.contains('\0'));
+    parts.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(1));
+    // Where two pieces have the same score, the left one is joined first.
+    let score = |rank: usize| -((rank / 3) as f32);
+    tokens.extend(parts.into_iter().enumerate().map(|(rank, text)| (text, score(rank), normal)));
+
+    let mut out = b"GGUF\x03\0\0\0".to_vec();
+    for count in [0_u64, 8] {
+        out.extend(count.to_le_bytes());
+    }
+    let text = |out: &mut Vec<u8>, text: &str| {
+        out.extend((text.len() as u64).to_le_bytes());
+        out.extend(text.as_bytes());
+    };
+    for (key, value) in [("general.architecture", "llama"), ("tokenizer.ggml.model", "llama")] {
+        text(&mut out, key);
+        out.extend(8_u32.to_le_bytes());
+        text(&mut out, value);
+    }
+    let ids = [("unknown", 0_u32), ("bos", 1), ("eos", 2)];
+    for (name, id) in ids {
+        text(&mut out, &format!("tokenizer.ggml.{name}_token_id"));
+        out.extend(4_u32.to_le_bytes());
+        out.extend(id.to_le_bytes());
+    }
+    for (key, kind) in [("tokens", 8_u32), ("scores", 6), ("token_type", 5)] {
+        text(&mut out, &format!("tokenizer.ggml.{key}"));
+        out.extend(9_u32.to_le_bytes());
+        out.extend(kind.to_le_bytes());
+        out.extend((tokens.len() as u64).to_le_bytes());
+        for (token, score, attribute) in &tokens {
+            match key {
+                "tokens" => text(&mut out, token),
+                "scores" => out.extend(score.to_le_bytes()),
+                _ => out.extend(attribute.to_le_bytes()),
+            }
+        }
     }
     out
 }

@@ -4,7 +4,7 @@ use rand::{RngExt as _, SeedableRng as _, seq::IndexedRandom as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// What the texts are made of, beside characters at random.
-const PIECES: [&str; 72] = [
+pub const PIECES: [&str; 72] = [
     // Words, and how they are cut.
     "the",
     " the",

@@ -9,6 +9,7 @@ use std::{
 use logitchain_core::{Candidates, Registry, RngKind, Scratch, TokenId, Vocab};
 use logitchain_engine::{Special, Tokenizer as _, prompt_tokens};
 use logitchain_peers::{
+    gguf,
     llama::{Entry, Model, Sampler},
     models::{self, Words},
     stages::Stage,
@@ -97,6 +98,15 @@ fn the_embedded_models_tokens_are_what_they_are_in_llama_cpp() {
 #[ignore = "needs SmolLM2, which is not part of the repository"]
 fn smollm2s_tokens_are_what_they_are_in_llama_cpp() {
     same_pieces(&models::smollm2());
+}
+
+/// Neither model has a vocabulary of this kind.
+#[test]
+fn a_sentencepiece_vocabulary_is_what_it_is_in_llama_cpp() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sentencepiece.gguf");
+    std::fs::write(&path, gguf::sentencepiece()).expect("room for the file");
+    same_pieces(&path);
+    same_tokens(&path);
 }
 
 fn normal(rng: &mut Random) -> f32 {
