@@ -637,6 +637,8 @@ fn a_wrong_command_line_ends_with_2_and_one_line_that_names_the_flag() {
         (&["run", "x", "y"], "`y` is one argument too many; a text with spaces needs quotes"),
         (&["run", "x", "--greedy=yes"], "--greedy takes no value, and has `yes`"),
         (&["check"], "<FILE>... is missing; see --help"),
+        (&["-m", "x.gguf", "-p", "x"], "-m needs a command before it: logitchain run -m ..."),
+        (&["--temp=1", "run", "x"], "--temp needs a command before it: logitchain run --temp ..."),
         (&["ruun"], "no command is called `ruun`; did you mean `run`?"),
         (
             &["completions", "zz"],

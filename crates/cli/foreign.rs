@@ -101,12 +101,13 @@ const FLAGS: &[(&str, &str)] = &[
     ("--host --port --server", "there is no server"),
 ];
 
-/// Complains of the first such flag. `program` is the command line with all
+/// Complains of the first such flag, or, as llama.cpp has no commands, of flags
+/// without one. `program` is the command line with all
 /// flags: its own come first, should a stage bring one that llama.cpp has.
 pub(crate) fn check(args: &[OsString], program: &Command) -> Result<(), Failure> {
     let mut args = args.iter().map(|arg| arg.to_string_lossy());
     let mut command = "run".to_owned();
-    let mut chosen = false;
+    let (mut chosen, mut early) = (false, None);
     while let Some(arg) = args.next() {
         if !arg.starts_with('-') {
             if !chosen {
@@ -120,6 +121,9 @@ pub(crate) fn check(args: &[OsString], program: &Command) -> Result<(), Failure>
         }
         let own = program.find_subcommand(&command).and_then(|command| own(command, &arg));
         if let Some(own) = own {
+            if !chosen {
+                early = early.or_else(|| Some(arg.clone()));
+            }
             // What follows is its value, whatever it looks like.
             let glued = arg.contains('=') || own.is_require_equals_set();
             if own.get_action().takes_values() && !glued {
@@ -135,7 +139,14 @@ pub(crate) fn check(args: &[OsString], program: &Command) -> Result<(), Failure>
             )));
         }
     }
-    Ok(())
+    match early {
+        Some(flag) => {
+            let flag = flag.split('=').next().unwrap_or_default();
+            let problem = format!("{flag} needs a command before it: logitchain run {flag} ...");
+            Err(Failure::Usage(problem))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The flag of a command that is written so, but for a value.
