@@ -74,21 +74,30 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A text from the file as it may stand in a message: in quotes, on one line,
-/// and not too long.
-pub(super) struct Quoted<'a>(pub(super) &'a str);
+/// A text from the file as it may stand in a message: on one line, and not too
+/// long.
+pub(crate) struct Shown<'a>(pub(crate) &'a str);
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LONGEST: usize = 60;
-        f.write_char('\'')?;
+        // Longer than any tensor's name may be.
+        const LONGEST: usize = 100;
         for c in self.0.chars().take(LONGEST) {
             write!(f, "{}", c.escape_debug())?;
         }
         if self.0.chars().nth(LONGEST).is_some() {
             f.write_char('…')?;
         }
-        f.write_char('\'')
+        Ok(())
+    }
+}
+
+/// The same in quotes.
+pub(super) struct Quoted<'a>(pub(super) &'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}'", Shown(self.0))
     }
 }
 

@@ -180,4 +180,19 @@ pub enum GgufError {
         /// The size of the file's data section.
         available: u64,
     },
+
+    /// Data of one tensor within those of another.
+    #[error(
+        "the tensor {second} begins at offset {offset}, within the tensor {first}, which ends at {end}"
+    )]
+    Overlap {
+        /// The tensor that begins first.
+        first: String,
+        /// The tensor that begins within it.
+        second: String,
+        /// Where that one begins.
+        offset: u64,
+        /// Where the first one ends.
+        end: u64,
+    },
 }

@@ -16,6 +16,7 @@ mod value;
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
+pub(crate) use self::{cursor::Shown, source::Source, tensor::TensorData};
 use self::{
     cursor::{Cursor, quoted},
     value::{Kind, Value},
@@ -24,7 +25,6 @@ pub use self::{
     error::GgufError,
     tensor::{TensorInfo, TensorType},
 };
-pub(crate) use self::{source::Source, tensor::TensorData};
 use crate::EngineError;
 
 /// An opened GGUF file: what it says about the model, and where the weights
@@ -112,6 +112,7 @@ impl Gguf {
                 return Err(GgufError::DuplicateTensor { name: quoted(name) });
             }
         }
+        check_that_none_overlap(&tensors, data_start)?;
         Ok(Self { metadata, tensors, source })
     }
 
@@ -267,6 +268,28 @@ fn read_header(cursor: &mut Cursor<'_>) -> Result<(u64, u64), GgufError> {
     let tensors = cursor.u64(format_args!("the number of tensors"))?;
     let values = cursor.u64(format_args!("the number of metadata values"))?;
     Ok((tensors, values))
+}
+
+/// Two tensors in one place are a mistake of whoever wrote the file: each would
+/// be right for its shape, and one of them nonsense.
+fn check_that_none_overlap(
+    tensors: &BTreeMap<Box<str>, TensorInfo>,
+    data_start: usize,
+) -> Result<(), GgufError> {
+    let mut places: Vec<_> = tensors.iter().map(|(name, info)| (&info.range, name)).collect();
+    places.sort_unstable_by_key(|(range, _)| (range.start, range.end));
+    for pair in places.windows(2) {
+        let [(before, first), (after, second)] = pair else { continue };
+        if after.start < before.end {
+            return Err(GgufError::Overlap {
+                first: quoted(first),
+                second: quoted(second),
+                offset: (after.start - data_start) as u64,
+                end: (before.end - data_start) as u64,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The spacing of tensors, which `general.alignment` may change.

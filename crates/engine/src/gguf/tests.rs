@@ -284,6 +284,22 @@ fn tensors_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn tensors_that_share_bytes_are_refused_and_neighbours_in_any_order_are_not() {
+    let file = TestFile::new().tensor("a", &[12], 0, &[0; 48]).tensor("b", &[1], 0, &[0; 4]);
+    assert_eq!(
+        complaint(&file.clone().entry("c", &[8], 0, 32)),
+        "the tensor 'c' begins at offset 32, within the tensor 'a', which ends at 48"
+    );
+    assert_eq!(
+        complaint(&file.clone().entry("c", &[12], 0, 0)),
+        "the tensor 'c' begins at offset 0, within the tensor 'a', which ends at 48"
+    );
+    let mut backwards = file;
+    backwards.tensors.reverse();
+    parse(&backwards).unwrap();
+}
+
+#[test]
 fn names_from_the_file_cannot_spread_over_lines() {
     let file = TestFile::new().raw(&format!("a\nb\x1b[31m{}", "c".repeat(100)), 77, &[]);
     let message = complaint(&file);

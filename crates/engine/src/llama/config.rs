@@ -1,6 +1,6 @@
 use std::fmt::Display;
 
-use crate::{Gguf, GgufError, LoadError};
+use crate::{Gguf, GgufError, LoadError, gguf::Shown};
 
 /// The numbers that describe a network.
 #[derive(Clone, Debug)]
@@ -81,27 +81,50 @@ impl Config {
 
 /// Variants of the architecture that would load and then write nonsense.
 fn refuse_what_is_missing_here(gguf: &Gguf) -> Result<(), LoadError> {
-    let scaling = gguf.string("llama.rope.scaling.type")?;
-    if let Some(kind) = scaling.filter(|&kind| kind != "none") {
-        let evidence = format!("llama.rope.scaling.type is {kind:?}");
-        return Err(LoadError::Feature { feature: "scaling of rotary positions", evidence });
-    }
-    // The key's older name, which needs no type beside it.
-    if let Some(scale) = gguf.f32("llama.rope.scale_linear")?
-        && scale.to_bits() != 1.0_f32.to_bits()
-    {
-        let evidence = format!("llama.rope.scale_linear is {scale}");
-        return Err(LoadError::Feature { feature: "scaling of rotary positions", evidence });
-    }
-    for name in ["rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"] {
-        if gguf.tensor(name).is_some() {
-            let evidence = format!("the file has the tensor '{name}'");
-            return Err(LoadError::Feature { feature: "scaling of rotary positions", evidence });
-        }
-    }
+    refuse_scaled_positions(gguf)?;
     if let Some(count) = gguf.u32("llama.expert_count")?.filter(|&count| count > 0) {
         let evidence = format!("llama.expert_count is {count}");
         return Err(LoadError::Feature { feature: "a mixture of experts", evidence });
+    }
+    Ok(())
+}
+
+/// Scaling needs no `scaling.type`: without one, llama.cpp takes it for linear,
+/// and some keys it heeds whatever the type.
+fn refuse_scaled_positions(gguf: &Gguf) -> Result<(), LoadError> {
+    let refused =
+        |evidence| Err(LoadError::Feature { feature: "scaling of rotary positions", evidence });
+    let kind = gguf.string("llama.rope.scaling.type")?;
+    if let Some(kind) = kind.filter(|&kind| kind != "none") {
+        return refused(format!("llama.rope.scaling.type is \"{}\"", Shown(kind)));
+    }
+    for key in gguf.keys() {
+        let Some(part) = key.strip_prefix("llama.rope.") else { continue };
+        let neutral: fn(f32) -> bool = match part {
+            // A divisor of positions, which 0 leaves alone. `scale_linear` is the
+            // key's older name.
+            "scaling.factor" | "scale_linear" => |x| x.to_bits() == 1.0_f32.to_bits() || x == 0.0,
+            "scaling.attn_factor" | "scaling.yarn_attn_factor" => {
+                |x| x.to_bits() == 1.0_f32.to_bits()
+            }
+            // How much of YaRN is mixed in, less than none being left to the type.
+            "scaling.yarn_ext_factor" => |x| x <= 0.0,
+            "scaling.yarn_log_multiplier" => |x| x == 0.0,
+            // Only of use to types that are refused above.
+            "scaling.type" | "scaling.original_context_length" | "scaling.finetuned" => continue,
+            _ if part.starts_with("scaling.") => {
+                return refused(format!("the file has the key '{}'", Shown(key)));
+            }
+            _ => continue,
+        };
+        if let Some(number) = gguf.f32(key)?.filter(|&number| !neutral(number)) {
+            return refused(format!("{key} is {number}"));
+        }
+    }
+    for name in ["rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"] {
+        if gguf.tensor(name).is_some() {
+            return refused(format!("the file has the tensor '{name}'"));
+        }
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use self::config::Config;
 pub(crate) use self::forward::{Scratch, State};
 use crate::{
     Gguf, LoadError,
+    gguf::Shown,
     weights::{Matrix, format_names},
 };
 
@@ -137,7 +138,8 @@ impl Tensors<'_> {
         let mut unused = self.gguf.tensors().filter(|(name, _)| !self.used.contains(*name));
         match unused.next() {
             Some((name, _)) => {
-                Err(LoadError::UnusedTensor { name: name.to_owned(), architecture: Llama::NAME })
+                let name = Shown(name).to_string();
+                Err(LoadError::UnusedTensor { name, architecture: Llama::NAME })
             }
             None => Ok(()),
         }

@@ -4,6 +4,7 @@ use logitchain_core::{TokenId, Vocab};
 
 use crate::{
     EMBEDDED_GGUF, EngineError, Gguf, GgufTokenizer, LoadError, Model, Tokenizer,
+    gguf::Shown,
     llama::{Llama, Scratch, State},
     threads::Threads,
 };
@@ -11,6 +12,9 @@ use crate::{
 /// How many tokens of a prompt are computed at a time: each weight is read
 /// once for all of them.
 const CHUNK: usize = 64;
+
+/// Says again how many tokens there are, where it is in the file at all.
+const VOCAB_SIZE: &str = "llama.vocab_size";
 
 /// How to load a model.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +75,7 @@ impl GgufModel {
         let architecture = gguf.require("general.architecture", Gguf::string)?;
         if architecture != Llama::NAME {
             return Err(LoadError::Architecture {
-                found: architecture.to_owned(),
+                found: Shown(architecture).to_string(),
                 known: Llama::NAME,
             }
             .into());
@@ -81,6 +85,11 @@ impl GgufModel {
         if tokenizer.size() != network.vocabulary() {
             let (tokens, scores) = (tokenizer.size(), network.vocabulary());
             return Err(LoadError::Vocabulary { tokens, scores }.into());
+        }
+        if let Some(found) = gguf.u32(VOCAB_SIZE)?.filter(|&n| n as usize != tokenizer.size()) {
+            let expected = format!("{}, the number of tokens", tokenizer.size());
+            let (key, found) = (VOCAB_SIZE.to_owned(), found.to_string());
+            return Err(LoadError::Value { key, found, expected }.into());
         }
         let threads = match options.threads {
             Some(count) => count.get(),
