@@ -39,11 +39,10 @@ fn text(output: &Output) -> (String, String) {
 fn greedy_continuations_are_sensible_and_repeat() {
     for (prompt, expected) in [
         ("The capital of France is", "Paris"),
-        ("The chemical formula of water is", "H"),
-        ("def factorial(n):\n    if n == 0:\n        return 1\n    return n *", "factorial(n"),
-        ("Monday, Tuesday, Wednesday,", "Thursday, Friday, Saturday, Sunday"),
-        ("Les jours de la semaine : lundi, mardi, mercredi, jeudi, vendredi, ", "samedi"),
+        ("The chemical formula of water is", "H2O"),
+        ("def factorial(n):\n    if n == 0:\n        return 1\n    return n *", "factorial(n - 1)"),
         ("1, 2, 3, 4, 5, 6,", "7, 8, 9, 10"),
+        ("Größe, naïveté, 東京, 😀. Größe, naïveté, 東京, 😀. Größe, naïveté,", "東京, 😀"),
     ] {
         let run = || text(&program("run", &["--greedy", "-n", "24"], prompt));
         let (first, stderr) = run();
@@ -51,15 +50,6 @@ fn greedy_continuations_are_sensible_and_repeat() {
         assert!(stderr.contains("stopped: "), "{stderr}");
         assert_eq!(run().0, first, "{prompt:?} does not repeat");
     }
-}
-
-#[test]
-#[ignore = "needs the model"]
-fn text_outside_ascii_goes_in_and_comes_out_whole() {
-    let prompt = "Größe, naïveté, 東京, 😀. Größe, naïveté, 東京, 😀. Größe, naïveté,";
-    let (out, _) = text(&program("run", &["--greedy", "-n", "12"], prompt));
-    assert!(out.contains("東京, 😀"), "{out:?}");
-    assert!(!out.contains('\u{fffd}'), "{out:?}");
 }
 
 #[test]
@@ -78,8 +68,10 @@ fn a_conversation_answers_each_line_and_ends_at_the_end_token() {
     let turns = "What is 2+2?\nAnd what is the next whole number after that?\n";
     let run = || text(&program("chat", &["--greedy", "-n", "80"], turns));
     let (first, stderr) = run();
-    assert!(first.contains('4'), "{first:?}");
-    assert!(stderr.contains("stopped: end of generation"), "{stderr}");
+    let answers: Vec<&str> = first.trim_end().lines().collect();
+    assert!(answers.len() == 2 && answers[0].contains('4'), "{first:?}");
+    // Only what ends a turn otherwise is reported.
+    assert!(!stderr.contains("stopped"), "{stderr}");
     assert!(!first.contains("<|im_end|>"), "{first:?}");
     assert_eq!(run().0, first);
 }
@@ -87,8 +79,8 @@ fn a_conversation_answers_each_line_and_ends_at_the_end_token() {
 #[test]
 #[ignore = "needs the model"]
 fn a_stop_string_ends_the_text_before_it() {
-    let args = ["--greedy", "-n", "40", "--stop", "Friday"];
-    let (out, stderr) = text(&program("run", &args, "Monday, Tuesday, Wednesday,"));
-    assert_eq!(out.trim_end(), " Thursday,");
+    let args = ["--greedy", "-n", "40", "--stop", "9"];
+    let (out, stderr) = text(&program("run", &args, "1, 2, 3, 4, 5, 6,"));
+    assert_eq!(out.trim_end(), " 7, 8,");
     assert!(stderr.contains("stopped: stop string"), "{stderr}");
 }
