@@ -1,7 +1,11 @@
-use std::{fmt, iter};
+use std::{error::Error as _, fmt, io, iter, panic, thread};
 
 use logitchain_core::TokenId;
-use minijinja::{Environment, Error, ErrorKind, Value, context, syntax::SyntaxConfig};
+use minijinja::{
+    Environment, Error, ErrorKind, Output, State, Value, context, escape_formatter, filters,
+    syntax::SyntaxConfig,
+    value::{Kwargs, ValueKind},
+};
 
 use crate::{EngineError, Special, Tokenizer, prompt::begun};
 
@@ -62,13 +66,36 @@ const NAME: &str = "chat_template";
 /// So many instructions; what takes more is a loop that was meant to hang.
 const FUEL: u64 = 5_000_000;
 
+/// Published templates have at most a third of it.
+const LONGEST_SOURCE: usize = 64 << 10;
+
+/// Templates are compiled and rendered by a thread of their own, whose stack is
+/// this large: a chain of operators such as `1+1+1` nests as deep as it is long,
+/// and the nesting that the language counts is that of brackets. The worst are
+/// minus signs, one a level: 64 KiB of them take less than 96 MB, unoptimized. What is not
+/// used takes no memory.
+const STACK: usize = 256 << 20;
+
+/// More text than any model reads.
+const LONGEST_TEXT: usize = 16 << 20;
+
+/// More than any layout of JSON uses.
+const WIDEST_INDENT: usize = 16;
+
+/// How deep the lists and maps that are printed may nest.
+const DEEPEST_VALUE: usize = 64;
+
 impl ChatTemplate {
     /// Compiles a template.
     ///
     /// # Errors
     ///
-    /// If it is not one.
+    /// If it is not one, or has more than 64 KiB.
     pub fn new(source: &str) -> Result<Self, EngineError> {
+        if source.len() > LONGEST_SOURCE {
+            let (found, limit) = (source.len(), LONGEST_SOURCE);
+            return Err(EngineError::ChatTemplateLength { found, limit });
+        }
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(fault)?);
@@ -78,7 +105,22 @@ impl ChatTemplate {
         environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });
-        environment.add_template_owned(NAME, source.to_owned()).map_err(fault)?;
+        environment.add_filter("tojson", json);
+        environment.add_filter("string", |state: &State<'_, '_>, value: &Value| {
+            check_extent(value)?;
+            filters::string(state, value)
+        });
+        environment.add_filter("pprint", |value: &Value| {
+            check_extent(value)?;
+            Ok::<_, Error>(filters::pprint(value))
+        });
+        environment.set_formatter(
+            |out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value| {
+                check_extent(value)?;
+                escape_formatter(out, state, value)
+            },
+        );
+        on_a_deep_stack(|| environment.add_template_owned(NAME, source.to_owned()).map_err(fault))?;
         Ok(Self { environment })
     }
 
@@ -114,8 +156,12 @@ impl ChatTemplate {
             bos_token => special(tokenizer.bos_token()).map_or(Value::UNDEFINED, Value::from),
             eos_token => special(tokenizer.eos_token()).map_or(Value::UNDEFINED, Value::from),
         };
-        let template = self.environment.get_template(NAME);
-        template.and_then(|template| template.render(variables)).map_err(fault)
+        on_a_deep_stack(move || {
+            let template = self.environment.get_template(NAME).map_err(fault)?;
+            let mut text = Bounded(Vec::new());
+            template.render_captured_to(variables, &mut text).map_err(fault)?;
+            String::from_utf8(text.0).map_err(|error| EngineError::ChatTemplate(error.into()))
+        })
     }
 
     /// The conversation as the model reads it, begun with one beginning-of-text
@@ -125,8 +171,8 @@ impl ChatTemplate {
     ///
     /// # Errors
     ///
-    /// If the template refuses the conversation or fails, or there would be no
-    /// token at all.
+    /// If the template refuses the conversation or fails, there would be no token
+    /// at all, or a character has none.
     pub fn tokens(
         &self,
         tokenizer: &dyn Tokenizer,
@@ -141,7 +187,7 @@ impl ChatTemplate {
         });
         let guarded: Vec<ChatMessage> = guarded.collect();
         let text = self.text(tokenizer, &guarded, add_generation_prompt)?;
-        begun(tokenizer, tokenizer.encode_parts(&unmark(&text, mark)))
+        begun(tokenizer, tokenizer.try_encode_parts(&unmark(&text, mark))?)
     }
 }
 
@@ -153,8 +199,107 @@ impl fmt::Debug for ChatTemplate {
     }
 }
 
+/// The error as one line that is not too long: what it says may be the
+/// template's words.
 fn fault(error: Error) -> EngineError {
-    EngineError::ChatTemplate(Box::new(error))
+    const LONGEST: usize = 400;
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        words += &format!(": {error}");
+        source = error.source();
+    }
+    let mut shown = String::new();
+    for (count, c) in words.chars().enumerate() {
+        if count == LONGEST {
+            shown.push('…');
+            break;
+        }
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    EngineError::ChatTemplate(shown.into())
+}
+
+/// Does something where there is room for the deepest nesting.
+fn on_a_deep_stack<T: Send>(
+    act: impl FnOnce() -> Result<T, EngineError> + Send,
+) -> Result<T, EngineError> {
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().name("logitchain-chat".into()).stack_size(STACK);
+        let thread = builder.spawn_scoped(scope, act).map_err(EngineError::ChatThread)?;
+        thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+    })
+}
+
+/// A text that refuses to become too long.
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > LONGEST_TEXT - self.0.len() {
+            let limit = format!("the text has more than {LONGEST_TEXT} bytes");
+            return Err(io::Error::other(limit));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The filter `tojson`, which pays for its text only once it has it.
+fn json(value: &Value, indent: Option<Value>, args: Kwargs) -> Result<Value, Error> {
+    let asked = match &indent {
+        Some(indent) => Some(indent.clone()),
+        None => args.get("indent")?,
+    };
+    // What is no number is the filter's to judge.
+    if let Some(found) = asked.and_then(|indent| usize::try_from(indent).ok())
+        && found > WIDEST_INDENT
+    {
+        let message =
+            format!("an indent of {found} is too wide; at most {WIDEST_INDENT} is permitted");
+        return Err(Error::new(ErrorKind::InvalidOperation, message));
+    }
+    check_extent(value)?;
+    filters::tojson(value, indent, args)
+}
+
+/// Refuses to print what has no end, or as good as none: a list may hold one
+/// other many times, and that one again.
+fn check_extent(value: &Value) -> Result<(), Error> {
+    fn walk(value: &Value, depth: usize, left: &mut usize) -> Option<()> {
+        // Even an empty one takes its place, and time.
+        let size = 16 + value.as_str().map_or(0, str::len);
+        *left = left.checked_sub(size)?;
+        // What cannot say how long it is may be read only once.
+        let is_map = value.kind() == ValueKind::Map;
+        if value.as_object().is_none() || (!is_map && value.len().is_none()) {
+            return Some(());
+        }
+        let depth = depth.checked_sub(1)?;
+        for item in value.try_iter().ok()? {
+            walk(&item, depth, left)?;
+            if is_map {
+                walk(&value.get_item(&item).ok()?, depth, left)?;
+            }
+        }
+        Some(())
+    }
+    // Most of what is printed.
+    if value.as_object().is_none() {
+        return Ok(());
+    }
+    let mut left = LONGEST_TEXT;
+    walk(value, DEEPEST_VALUE, &mut left).ok_or_else(|| {
+        let message = format!(
+            "a list or map is too large to print; at most {LONGEST_TEXT} bytes and \
+             {DEEPEST_VALUE} levels are permitted"
+        );
+        Error::new(ErrorKind::InvalidOperation, message)
+    })
 }
 
 /// A character for private use that is in no message.
@@ -246,7 +391,8 @@ mod tests {
     fn tokenizer(template: Option<&str>, add_bos: bool) -> GgufTokenizer {
         let mut tokens: Vec<String> =
             ["<|im_start|>", "<|im_end|>", "<s>"].map(str::to_owned).into();
-        tokens.extend(('!'..='~').chain(['Ġ', 'Ċ']).map(String::from));
+        // And the bytes of the first character for private use.
+        tokens.extend(('!'..='~').chain(['Ġ', 'Ċ', 'ó', '°', 'Ģ']).map(String::from));
         let texts: Vec<&str> = tokens.iter().map(String::as_str).collect();
         let types: Vec<u8> =
             (0..tokens.len()).flat_map(|id| if id < 3 { 3_i32 } else { 1 }.to_le_bytes()).collect();
@@ -313,8 +459,7 @@ mod tests {
         for content in contents {
             let text = template.text(&tokenizer, &user(content), true).unwrap();
             let tokens = template.tokens(&tokenizer, &user(content), true).unwrap();
-            let ascii: String = text.chars().filter(char::is_ascii).collect();
-            assert_eq!(print(&tokenizer, &tokens), ascii, "{content:?}");
+            assert_eq!(print(&tokenizer, &tokens), text, "{content:?}");
             let expected = [START, END, START, END, START];
             assert_eq!(special(&tokenizer, &tokens), expected, "{content:?}");
         }
@@ -389,6 +534,137 @@ mod tests {
         let nested = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}";
         let endless = ChatTemplate::new(nested).unwrap();
         assert!(endless.text(&without, &[], true).is_err());
+    }
+
+    fn complaint(template: &str) -> String {
+        let rendered = ChatTemplate::new(template)
+            .and_then(|template| template.text(&tokenizer(None, false), &user("x"), true));
+        rendered.expect_err(&template[..template.len().min(99)]).source().unwrap().to_string()
+    }
+
+    /// A template of that length: a head, the same again and again, a tail.
+    fn chain(length: usize, [head, again, tail]: [&str; 3]) -> String {
+        let times = (length - head.len() - tail.len()) / again.len();
+        format!("{head}{}{tail}", again.repeat(times))
+    }
+
+    /// Each nests as deep as it is long; whether it is also a sound template does
+    /// not matter.
+    #[test]
+    fn no_chain_of_operators_overflows_the_stack() {
+        let tokenizer = tokenizer(None, false);
+        let try_out = |template: &str| {
+            if let Ok(template) = ChatTemplate::new(template) {
+                let _ = template.text(&tokenizer, &[], true);
+            }
+        };
+        for parts in [
+            ["{{ ", "-", "1 }}"],
+            ["{{ ", "not ", "1 }}"],
+            ["{{ 1", "+1", " }}"],
+            ["{{ x", ".y", " }}"],
+            ["{{ x", "|e", " }}"],
+            ["{{ 1", " if 1 else 1", " }}"],
+            ["{% if 0 %}", "{% elif 0 %}", "{% endif %}"],
+        ] {
+            try_out(&chain(super::LONGEST_SOURCE, parts));
+        }
+        // Some of these are compiled in time that grows with the square of the
+        // length: shorter, for a level takes no more stack than one above.
+        for parts in [
+            ["{{ x", "+x", " }}"],
+            ["{{ 1", "*1", " }}"],
+            ["{{ 1", "<1", " }}"],
+            ["{{ x", "**x", " }}"],
+            ["{{ 'a'", "~'a'", " }}"],
+            ["{{ x", "~x", " }}"],
+            ["{{ 1", " and 1", " }}"],
+            ["{{ x", " or x", " }}"],
+            ["{{ x", " not in x", " }}"],
+            ["{{ x", ".y()", " }}"],
+            ["{{ x", "[:]", " }}"],
+            ["{{ 'a'", "|upper", " }}"],
+            ["{{ 1", " is odd", " }}"],
+            ["", "{%if 1%}", ""],
+            ["{{ ", "(", "1 }}"],
+            ["{{ ", "[", "1 }}"],
+            ["{% filter e", "|e", " %}{% endfilter %}"],
+        ] {
+            try_out(&chain(4096, parts));
+        }
+    }
+
+    #[test]
+    fn a_template_longer_than_any_published_one_is_refused() {
+        ChatTemplate::new(&"x".repeat(65_536)).unwrap();
+        let error = ChatTemplate::new(&"x".repeat(65_537)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the chat template has 65537 bytes; at most 65536 are permitted"
+        );
+    }
+
+    #[test]
+    fn no_number_in_a_template_makes_it_take_gigabytes() {
+        for indent in ["400000000", "indent=400000000", "indent=17", "18446744073709551615"] {
+            let message = complaint(&format!("{{{{ messages|tojson({indent}) }}}}"));
+            assert!(message.contains("is too wide; at most 16 is permitted"), "{message}");
+        }
+        for expression in [
+            "'x' * 4000000000",
+            "'x' * 90000000",
+            "[1] * 90000000",
+            "'x'|indent(4000000000, true)",
+            "'x'|indent(width=900000000, first=true)",
+            "'%4000000000d'|format(1)",
+            "'%.900000000f'|format(1.0)",
+            "'{:>4000000000}'.format(1)",
+            "range(100001)",
+            "range(100000)|list|batch(4000000000, 'x')",
+            "[1]|slice(4000000000)",
+            "('x' * 100000).replace('', 'y' * 100000)",
+            "('x' * 100000)|list|join('y' * 100000)",
+            "lipsum(1000000)",
+        ] {
+            complaint(&format!("{{{{ {expression} }}}}"));
+        }
+        let template = ChatTemplate::new("{{ messages|tojson(indent=16) }}").unwrap();
+        let text = template.text(&tokenizer(None, false), &user("x"), true).unwrap();
+        assert!(text.contains("\n                                \"content\": \"x\""), "{text}");
+    }
+
+    #[test]
+    fn a_list_that_holds_itself_or_too_much_is_not_printed() {
+        let doubled = "{% set x = ['x'] %}".to_owned() + &"{% set x = [x, x] %}".repeat(40);
+        let nested = "{% set x = ['x'] %}".to_owned() + &"{% set x = [x] %}".repeat(80);
+        let cyclic = "{% set x = namespace() %}{% set x.x = x %}";
+        for set in [&doubled, &nested, cyclic] {
+            for print in ["x", "x|tojson", "x|tojson(2)", "x|string", "x|pprint"] {
+                let message = complaint(&format!("{set}{{{{ {print} }}}}"));
+                assert!(message.contains("is too large to print"), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_that_grows_without_end_is_refused() {
+        let message = complaint("{% for i in range(20) %}{{ 'x' * 1000000 }}{% endfor %}");
+        assert!(message.contains("the text has more than 16777216 bytes"), "{message}");
+    }
+
+    #[test]
+    fn the_words_of_a_template_are_one_line_and_cut() {
+        let message = complaint("{{ raise_exception('a\n\x1b[31m' ~ 'b' * 5000) }}");
+        assert!(message.contains("a\\n\\u{1b}[31mbbb") && message.len() < 500, "{message}");
+        assert!(complaint(&format!("{{{{ x|{} }}}}", "y".repeat(5000))).len() < 500);
+    }
+
+    #[test]
+    fn a_character_without_a_token_is_named() {
+        let tokenizer = tokenizer(Some(SMOLLM2), false);
+        let template = ChatTemplate::of(&tokenizer).unwrap();
+        let error = template.tokens(&tokenizer, &user("a ☃"), true).unwrap_err();
+        assert!(matches!(error, EngineError::Unspelled { character: '☃' }), "{error}");
     }
 
     #[test]

@@ -74,6 +74,16 @@ pub enum EngineError {
     #[error("the prompt is empty, and the model has no token that begins a text")]
     EmptyPrompt,
 
+    /// A prompt's character cannot be given to the model.
+    #[error(
+        "the model has no token for the character {character:?} (U+{:04X}), and none for unknown ones",
+        u32::from(*character)
+    )]
+    Unspelled {
+        /// The character.
+        character: char,
+    },
+
     /// An empty stop string would end every text before it begins.
     #[error("a stop string is empty; it needs at least one character")]
     EmptyStop,
@@ -93,6 +103,19 @@ pub enum EngineError {
     /// A chat template is not one, refuses a conversation, or fails.
     #[error("the chat template is faulty, or refuses the conversation")]
     ChatTemplate(#[source] Box<dyn std::error::Error + Send + Sync>),
+
+    /// A chat template that is longer than any published one.
+    #[error("the chat template has {found} bytes; at most {limit} are permitted")]
+    ChatTemplateLength {
+        /// Its length.
+        found: usize,
+        /// How long it may be.
+        limit: usize,
+    },
+
+    /// The system does not give the thread that chat templates need.
+    #[error("cannot start a thread for the chat template")]
+    ChatThread(#[source] io::Error),
 
     /// The chain picked no token.
     #[error("no token could be sampled")]

@@ -27,6 +27,20 @@ pub trait Tokenizer: Vocab + Send + Sync {
         parts.iter().flat_map(|&(text, special)| self.encode(text, special)).collect()
     }
 
+    /// The same, or an error that names the first character for which there is
+    /// no token: [`encode`](Self::encode) and
+    /// [`encode_parts`](Self::encode_parts) leave it out, and a model would
+    /// answer another text than it was given.
+    ///
+    /// The provided method knows of no such character.
+    ///
+    /// # Errors
+    ///
+    /// If there is such a character.
+    fn try_encode_parts(&self, parts: &[(&str, Special)]) -> Result<Vec<TokenId>, EngineError> {
+        Ok(self.encode_parts(parts))
+    }
+
     /// The token that must begin every text, if the model was trained with one.
     fn beginning_of_text(&self) -> Option<TokenId> {
         None

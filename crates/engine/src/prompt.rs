@@ -9,7 +9,7 @@ use crate::{EngineError, Special, Tokenizer};
 ///
 /// # Errors
 ///
-/// If there would be no token at all.
+/// If there would be no token at all, or a character has none.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,7 +26,7 @@ pub fn prompt_tokens(
     text: &str,
     special: Special,
 ) -> Result<Vec<TokenId>, EngineError> {
-    begun(tokenizer, tokenizer.encode(text, special))
+    begun(tokenizer, tokenizer.try_encode_parts(&[(text, special)])?)
 }
 
 /// A text of the model's, from the tokens of its visible part.

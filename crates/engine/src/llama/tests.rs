@@ -140,6 +140,120 @@ fn numbers_that_contradict_each_other_are_named() {
 }
 
 #[test]
+fn numbers_of_which_there_must_be_some_are_not_zero() {
+    for key in [
+        "llama.context_length",
+        "llama.block_count",
+        "llama.feed_forward_length",
+        "llama.attention.head_count",
+        "llama.attention.head_count_kv",
+        "llama.attention.key_length",
+        "llama.rope.dimension_count",
+    ] {
+        let expected = format!("the metadata value '{key}' is 0; it must be positive");
+        assert_eq!(complaint(&sample().without(key).u32(key, 0)), expected);
+    }
+}
+
+#[test]
+fn an_epsilon_or_a_base_that_cannot_be_computed_with_is_refused() {
+    let epsilon = "llama.attention.layer_norm_rms_epsilon";
+    for (key, number, expected) in [
+        (epsilon, f32::NAN, "is NaN; it must be from 0 to below 1"),
+        (epsilon, -1e-5, "is -0.00001; it must be from 0 to below 1"),
+        (epsilon, f32::INFINITY, "is inf; it must be from 0 to below 1"),
+        ("llama.rope.freq_base", 0.0, "is 0; it must be finite and at least 1"),
+        ("llama.rope.freq_base", -1.0, "is -1; it must be finite and at least 1"),
+        ("llama.rope.freq_base", f32::INFINITY, "is inf; it must be finite and at least 1"),
+    ] {
+        let message = complaint(&sample().without(key).f32(key, number));
+        assert_eq!(message, format!("the metadata value '{key}' {expected}"));
+    }
+}
+
+#[test]
+fn a_context_longer_than_any_memory_takes_none_before_it_is_used() {
+    let key = "llama.context_length";
+    let model = load(&sample().without(key).u32(key, u32::MAX)).unwrap();
+    let mut session = model.session();
+    assert!(session.forward(&[TokenId(0)]).unwrap().iter().all(|x| x.is_finite()));
+}
+
+#[test]
+fn a_vocabulary_size_that_is_not_the_number_of_tokens_is_refused() {
+    load(&sample().u32("llama.vocab_size", 3)).unwrap();
+    assert_eq!(
+        complaint(&sample().u32("llama.vocab_size", 5)),
+        "the metadata value 'llama.vocab_size' is 5; it must be 3, the number of tokens"
+    );
+    assert_eq!(
+        complaint(&sample().string("llama.vocab_size", "3")),
+        "the metadata value 'llama.vocab_size' is the string '3'; it must be a whole number of at most 32 bits"
+    );
+}
+
+#[test]
+fn scaling_of_positions_is_refused_with_a_type_or_without() {
+    let key = |part: &str| format!("llama.rope.scaling.{part}");
+    for (part, number) in [
+        ("factor", 2.0),
+        ("factor", 0.5),
+        ("factor", f32::NAN),
+        ("attn_factor", 1.2),
+        ("yarn_attn_factor", 0.0),
+        ("yarn_ext_factor", 1.0),
+        ("yarn_log_multiplier", 0.1),
+    ] {
+        for file in [sample(), sample().string(&key("type"), "none")] {
+            assert_eq!(
+                complaint(&file.f32(&key(part), number)),
+                format!(
+                    "the model needs scaling of rotary positions, which is not supported ({} is {number})",
+                    key(part)
+                )
+            );
+        }
+    }
+    assert_eq!(
+        complaint(&sample().f32(&key("yarn_beta_fast"), 32.0)),
+        "the model needs scaling of rotary positions, which is not supported (the file has the key 'llama.rope.scaling.yarn_beta_fast')"
+    );
+    for (part, number) in
+        [("factor", 1.0), ("factor", 0.0), ("attn_factor", 1.0), ("yarn_ext_factor", -1.0)]
+    {
+        load(&sample().f32(&key(part), number)).unwrap();
+    }
+    load(&sample().u32(&key("original_context_length"), 8)).unwrap();
+}
+
+#[test]
+fn long_texts_of_the_file_are_cut_in_messages() {
+    let long = "x\n".repeat(2500);
+    let file = || sample().without("general.architecture").string("general.architecture", &long);
+    let tokenizer = |key: &str| sample().without(key).string(key, &long);
+    for file in [
+        file(),
+        sample().string("llama.rope.scaling.type", &long),
+        sample().f32(&format!("llama.rope.scaling.{long}"), 1.0),
+        tokenizer("tokenizer.ggml.model"),
+        tokenizer("tokenizer.ggml.pre"),
+        sample().without("tokenizer.ggml.merges").strings("tokenizer.ggml.merges", &[&long]),
+        sample()
+            .without("tokenizer.ggml.merges")
+            .strings("tokenizer.ggml.merges", &[&format!("a {long}")]),
+        sample()
+            .without("tokenizer.ggml.tokens")
+            .strings("tokenizer.ggml.tokens", &["a", &long, &long]),
+    ] {
+        let error = load(&file).unwrap_err();
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        let message = format!("{error}: {}", source.unwrap_or_default());
+        assert!(message.len() < 700 && message.contains('…'), "{message}");
+        assert!(!message.contains('\n'), "{message}");
+    }
+}
+
+#[test]
 fn tensors_that_do_not_fit_are_named() {
     let changed = |name: &str, shape: &[u64], kind, bytes: usize| {
         sample().without(name).tensor(name, shape, kind, &vec![0; bytes])

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use super::{
-    TokenizerError, TokenizerSpec, merge::merge_all, pre_tokenizer::PreTokenizer,
+    TokenizerError, TokenizerSpec, error::cut, merge::merge_all, pre_tokenizer::PreTokenizer,
     vocabulary::Vocabulary,
 };
 
@@ -10,8 +10,8 @@ use super::{
 /// A vocabulary file is text, so every byte is written as a character of its
 /// own: printable ones of Latin-1 as themselves, the others from U+0100 on.
 ///
-/// Bytes that are not UTF-8 are words of their own, and a byte for which there
-/// is no token is left out, as in llama.cpp.
+/// Bytes that are not UTF-8 are words of their own. A byte for which there is no
+/// token is left out, as in llama.cpp, and whoever asks for tokens is told.
 #[derive(Debug)]
 pub(super) struct ByteLevelBpe {
     pre_tokenizer: PreTokenizer,
@@ -32,7 +32,7 @@ impl ByteLevelBpe {
         let mut merges = HashMap::with_capacity(lines.len());
         for ((index, rank), line) in lines.iter().enumerate().map(|(i, line)| ((i, i as u32), line))
         {
-            let text = || line.clone();
+            let text = || cut(line);
             let (left, right) = line
                 .char_indices()
                 .find(|&(at, c)| at > 0 && c == ' ')
@@ -41,7 +41,7 @@ impl ByteLevelBpe {
                 .ok_or_else(|| TokenizerError::MergeSyntax { index, text: text() })?;
             let id = |token: &str| {
                 let token_error =
-                    || TokenizerError::MergeToken { index, text: text(), token: token.to_owned() };
+                    || TokenizerError::MergeToken { index, text: text(), token: cut(token) };
                 vocabulary.id(token.as_bytes()).ok_or_else(token_error)
             };
             let (left_id, right_id, joined) =
@@ -56,22 +56,42 @@ impl ByteLevelBpe {
         Ok(Self { pre_tokenizer, chars, of_byte, merges })
     }
 
-    /// Appends the tokens of a text.
-    pub(super) fn encode(&self, text: &[u8], vocabulary: &Vocabulary, tokens: &mut Vec<u32>) {
+    /// Appends the tokens of a text. Returns the first character that has none.
+    pub(super) fn encode(
+        &self,
+        text: &[u8],
+        vocabulary: &Vocabulary,
+        tokens: &mut Vec<u32>,
+    ) -> Option<char> {
+        let mut left_out = None;
         for chunk in text.utf8_chunks() {
             for word in self.pre_tokenizer.split(chunk.valid()) {
-                self.encode_word(word.as_bytes(), vocabulary, tokens);
+                if let Some(at) = self.encode_word(word.as_bytes(), vocabulary, tokens)
+                    && left_out.is_none()
+                {
+                    let from = word.char_indices().take_while(|&(start, _)| start <= at);
+                    left_out = from.last().map(|(_, c)| c);
+                }
             }
-            self.encode_word(chunk.invalid(), vocabulary, tokens);
+            if self.encode_word(chunk.invalid(), vocabulary, tokens).is_some() {
+                left_out = left_out.or(Some(char::REPLACEMENT_CHARACTER));
+            }
         }
+        left_out
     }
 
-    fn encode_word(&self, word: &[u8], vocabulary: &Vocabulary, tokens: &mut Vec<u32>) {
+    /// Returns where the first byte is that has no token.
+    fn encode_word(
+        &self,
+        word: &[u8],
+        vocabulary: &Vocabulary,
+        tokens: &mut Vec<u32>,
+    ) -> Option<usize> {
         if self.pre_tokenizer.whole_words() {
             let text: String = word.iter().map(|&byte| self.chars[usize::from(byte)]).collect();
             if let Some(id) = vocabulary.plain_id(text.as_bytes()) {
                 tokens.push(id);
-                return;
+                return None;
             }
         }
         let bytes = word.iter().map(|&byte| self.of_byte[usize::from(byte)]);
@@ -80,6 +100,7 @@ impl ByteLevelBpe {
             Some((rank, Some(joined)))
         });
         tokens.extend(merged.into_iter().flatten());
+        word.iter().position(|&byte| self.of_byte[usize::from(byte)].is_none())
     }
 }
 

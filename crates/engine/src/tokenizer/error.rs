@@ -1,6 +1,8 @@
 use thiserror::Error;
 
 /// Why a file's tokenizer cannot be used.
+///
+/// Texts that come from the file are cut if they are long.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TokenizerError {
@@ -60,6 +62,16 @@ pub enum TokenizerError {
         /// The type.
         found: i32,
     },
+    /// A token that should be a byte is none.
+    #[error(
+        "token {token} is of the type byte, but its text is {text:?}; bytes are <0x00> to <0xFF>"
+    )]
+    ByteToken {
+        /// The token's id.
+        token: u32,
+        /// Its text, cut if it is long.
+        text: String,
+    },
     /// A token's score cannot be compared with others.
     #[error("token {token} has the score NaN, which cannot be ranked")]
     Score {
@@ -94,4 +106,14 @@ pub enum TokenizerError {
         /// The token.
         token: String,
     },
+}
+
+/// A text of the file's as an error keeps it: its message is to stay one that
+/// can be read.
+pub(super) fn cut(text: &str) -> String {
+    const LONGEST: usize = 100;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }

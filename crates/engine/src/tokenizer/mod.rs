@@ -25,7 +25,7 @@ use self::{
     special::{Fragment, SpecialTokens},
     vocabulary::Vocabulary,
 };
-use crate::{EngineError, Gguf, Special, Tokenizer};
+use crate::{EngineError, Gguf, Special, Tokenizer, gguf::Shown};
 
 /// The tokenizer of a GGUF file, with the ids that llama.cpp gives.
 ///
@@ -99,7 +99,9 @@ impl GgufTokenizer {
                 let adds_space = spec.add_space_prefix.unwrap_or(true);
                 (vocabulary, Scheme::SentencePiece { pieces, adds_space }, true)
             }
-            found => return Err(TokenizerError::UnknownModel { found: found.to_owned() }),
+            found => {
+                return Err(TokenizerError::UnknownModel { found: Shown(found).to_string() });
+            }
         };
         Ok(Self {
             specials: SpecialTokens::new(&vocabulary),
@@ -111,8 +113,9 @@ impl GgufTokenizer {
     }
 
     /// `plain` are ranges, in order, within which no special token may lie.
-    fn encode_bytes(&self, text: &[u8], special: Special, plain: &[Range<usize>]) -> Vec<TokenId> {
+    fn encode_bytes(&self, text: &[u8], special: Special, plain: &[Range<usize>]) -> Encoded {
         let mut tokens = Vec::new();
+        let mut left_out = None;
         // SentencePiece models saw a space before each text, and saw texts begin
         // after each special token.
         let mut begins = true;
@@ -123,20 +126,42 @@ impl GgufTokenizer {
                     begins = true;
                 }
                 (Fragment::Text(range), Scheme::ByteLevel(bpe)) => {
-                    bpe.encode(&text[range], &self.vocabulary, &mut tokens);
+                    let lost = bpe.encode(&text[range], &self.vocabulary, &mut tokens);
+                    left_out = left_out.or(lost);
                 }
                 (Fragment::Text(range), Scheme::SentencePiece { pieces, adds_space }) => {
                     // An empty text has no fragment to put a space before.
                     if !range.is_empty() {
                         let space = *adds_space && begins;
-                        pieces.encode(&text[range], space, &self.vocabulary, &mut tokens);
+                        let lost =
+                            pieces.encode(&text[range], space, &self.vocabulary, &mut tokens);
+                        left_out = left_out.or(lost);
                         begins = false;
                     }
                 }
             }
         }
-        tokens.into_iter().map(TokenId).collect()
+        Encoded { tokens: tokens.into_iter().map(TokenId).collect(), left_out }
     }
+
+    fn encode_joined(&self, parts: &[(&str, Special)]) -> Encoded {
+        let mut text = String::new();
+        let mut plain = Vec::new();
+        for &(part, special) in parts {
+            let start = text.len();
+            text += part;
+            if special == Special::Plain && !part.is_empty() {
+                plain.push(start..text.len());
+            }
+        }
+        self.encode_bytes(text.as_bytes(), Special::Parse, &plain)
+    }
+}
+
+/// The tokens of a text, and the first character for which there is none.
+struct Encoded {
+    tokens: Vec<TokenId>,
+    left_out: Option<char>,
 }
 
 impl Vocab for GgufTokenizer {
@@ -161,26 +186,25 @@ impl Vocab for GgufTokenizer {
     }
 
     fn tokenize(&self, text: &[u8]) -> Vec<TokenId> {
-        self.encode_bytes(text, Special::Plain, &[])
+        self.encode_bytes(text, Special::Plain, &[]).tokens
     }
 }
 
 impl Tokenizer for GgufTokenizer {
     fn encode(&self, text: &str, special: Special) -> Vec<TokenId> {
-        self.encode_bytes(text.as_bytes(), special, &[])
+        self.encode_bytes(text.as_bytes(), special, &[]).tokens
     }
 
     fn encode_parts(&self, parts: &[(&str, Special)]) -> Vec<TokenId> {
-        let mut text = String::new();
-        let mut plain = Vec::new();
-        for &(part, special) in parts {
-            let start = text.len();
-            text += part;
-            if special == Special::Plain && !part.is_empty() {
-                plain.push(start..text.len());
-            }
+        self.encode_joined(parts).tokens
+    }
+
+    fn try_encode_parts(&self, parts: &[(&str, Special)]) -> Result<Vec<TokenId>, EngineError> {
+        let Encoded { tokens, left_out } = self.encode_joined(parts);
+        match left_out {
+            Some(character) => Err(EngineError::Unspelled { character }),
+            None => Ok(tokens),
         }
-        self.encode_bytes(text.as_bytes(), Special::Parse, &plain)
     }
 
     fn beginning_of_text(&self) -> Option<TokenId> {

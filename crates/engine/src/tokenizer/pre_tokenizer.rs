@@ -1,6 +1,7 @@
 use regex::Regex;
 
 use super::TokenizerError;
+use crate::gguf::Shown;
 
 /// Cuts a text into the words within which byte-level BPE merges.
 ///
@@ -47,7 +48,7 @@ impl PreTokenizer {
     pub(super) fn named(name: &str) -> Result<Self, TokenizerError> {
         let Some((names, patterns)) = KNOWN.iter().find(|(names, _)| names.contains(&name)) else {
             return Err(TokenizerError::UnknownPreTokenizer {
-                found: name.to_owned(),
+                found: Shown(name).to_string(),
                 known: KNOWN.map(|(names, _)| names.join(", ")).join(", "),
             });
         };

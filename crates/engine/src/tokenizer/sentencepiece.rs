@@ -9,7 +9,8 @@ const SPACE: &str = "\u{2581}";
 /// token together, those of the best score are joined first.
 ///
 /// What no token spells becomes its `<0xNN>` tokens or, where they are missing,
-/// the unknown token; if that is missing too it is left out.
+/// the unknown token; if that is missing too it is left out, and whoever asks
+/// for tokens is told.
 #[derive(Debug)]
 pub(super) struct SentencePiece {
     scores: Vec<f32>,
@@ -34,13 +35,15 @@ impl SentencePiece {
     }
 
     /// Appends the tokens of a text, before which a space is put if `space`.
+    /// Returns the first character of it that has none.
     pub(super) fn encode(
         &self,
         text: &[u8],
         space: bool,
         vocabulary: &Vocabulary,
         tokens: &mut Vec<u32>,
-    ) {
+    ) -> Option<char> {
+        let mut left_out = None;
         let mut escaped = Vec::with_capacity(text.len() + 3);
         if space {
             escaped.extend_from_slice(SPACE.as_bytes());
@@ -56,19 +59,27 @@ impl SentencePiece {
             let id = vocabulary.plain_id(&escaped[joined.clone()])?;
             Some((Reverse(Score(self.scores[id as usize])), joined))
         });
-        for piece in pieces {
-            let piece = &escaped[piece];
+        for range in pieces {
+            // Nobody misses the space in front if there is no token for it.
+            let is_text = range.start > 0 || !space;
+            let piece = &escaped[range];
             if let Some(id) = vocabulary.plain_id(piece) {
                 tokens.push(id);
                 continue;
             }
             let bytes: Option<Vec<u32>> =
                 piece.iter().map(|&byte| self.bytes[usize::from(byte)]).collect();
-            match bytes {
-                Some(bytes) => tokens.extend(bytes),
-                None => tokens.extend(vocabulary.unknown()),
+            match (bytes, vocabulary.unknown()) {
+                (Some(bytes), _) => tokens.extend(bytes),
+                (None, Some(unknown)) => tokens.push(unknown),
+                (None, None) if is_text && left_out.is_none() => {
+                    let first = String::from_utf8_lossy(piece).chars().next();
+                    left_out = first.map(|c| if SPACE.starts_with(c) { ' ' } else { c });
+                }
+                (None, None) => {}
             }
         }
+        left_out
     }
 }
 

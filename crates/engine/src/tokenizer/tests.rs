@@ -4,7 +4,7 @@ use logitchain_core::{TokenId, Vocab};
 use proptest::prelude::*;
 
 use super::{GgufTokenizer, TokenizerError, TokenizerSpec};
-use crate::{Special, Tokenizer};
+use crate::{Special, Tokenizer, prompt_tokens};
 
 fn strings(list: &[&str]) -> Vec<String> {
     list.iter().map(|&text| text.to_owned()).collect()
@@ -214,6 +214,49 @@ fn what_no_token_spells_becomes_bytes_or_the_unknown_token() {
     assert_eq!(bytes.bytes(TokenId(13)), b"\xC3");
     spec.types = None;
     assert_eq!(tokenizer(&spec).bytes(TokenId(13)), b"\xC3");
+}
+
+/// The prompt would vanish, in whole or in part.
+#[test]
+fn a_character_without_a_token_is_named_rather_than_left_out() {
+    let lost = |spec: &TokenizerSpec, text: &str| {
+        let result = prompt_tokens(&tokenizer(spec), text, Special::Plain);
+        result.map_err(|error| error.to_string())
+    };
+    let refused = |character: &str| {
+        Err(format!(
+            "the model has no token for the character {character}, and none for unknown ones"
+        ))
+    };
+    let spec = byte_level();
+    assert_eq!(lost(&spec, "abé").map(|tokens| ids(&tokens)), Ok(vec![3, 7, 8]));
+    assert_eq!(lost(&spec, "abèx"), refused("'è' (U+00E8)"));
+    assert_eq!(lost(&spec, "ab x"), refused("'x' (U+0078)"));
+    assert_eq!(lost(&spec, "zy"), refused("'z' (U+007A)"));
+    // What is a token as a whole needs none for its characters.
+    assert_eq!(lost(&spec, "a<think>").map(|tokens| ids(&tokens)), Ok(vec![0, 6]));
+
+    let mut spec = sentencepiece();
+    assert_eq!(lost(&spec, "é").map(|tokens| ids(&tokens)), Ok(vec![3, 0]));
+    spec.unknown = None;
+    assert_eq!(lost(&spec, "aéz"), refused("'é' (U+00E9)"));
+    spec.tokens[3] = "x".into();
+    assert_eq!(lost(&spec, "x a").map(|tokens| ids(&tokens)), Ok(vec![3, 5]));
+    assert_eq!(lost(&spec, "x x"), refused("' ' (U+0020)"));
+}
+
+#[test]
+fn a_token_of_the_type_byte_that_is_no_byte_is_refused() {
+    for text in ["<0xZZ>", "<0x1>", "<0x100>", "a"] {
+        let mut spec = sentencepiece();
+        spec.tokens[12] = text.into();
+        spec.tokens[4] = "b".into();
+        spec.types.as_mut().unwrap()[12] = 6;
+        let expected = format!(
+            "token 12 is of the type byte, but its text is {text:?}; bytes are <0x00> to <0xFF>"
+        );
+        assert_eq!(refused(&spec), expected);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use super::{TokenizerError, TokenizerSpec};
+use super::{TokenizerError, TokenizerSpec, error::cut};
 
 /// A token's type in a GGUF file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +116,10 @@ impl Vocabulary {
             }
             for ((token, kind), &of_gguf) in (0..).zip(&mut kinds).zip(types) {
                 *kind = Kind::from_gguf(token, of_gguf)?;
+                let text = &texts[token as usize];
+                if *kind == Kind::Byte && byte_of(text).is_none() {
+                    return Err(TokenizerError::ByteToken { token, text: cut(text) });
+                }
             }
         }
         let mut ids = HashMap::with_capacity(found);
@@ -123,7 +127,7 @@ impl Vocabulary {
             if !text.is_empty()
                 && let Some(first) = ids.insert(Box::from(text.as_bytes()), token)
             {
-                let text = text.clone();
+                let text = cut(text);
                 return Err(TokenizerError::DuplicateToken { text, first, second: token });
             }
         }
