@@ -201,6 +201,7 @@ impl fmt::Debug for ChatTemplate {
 
 /// The error as one line that is not too long: what it says may be the
 /// template's words.
+#[allow(clippy::needless_pass_by_value, reason = "so it can be given to `map_err`")]
 fn fault(error: Error) -> EngineError {
     const LONGEST: usize = 400;
     let mut words = error.to_string();
