@@ -89,6 +89,9 @@ impl Case<'_> {
                 let may = matches!(S::KIND, Kind::Filter | Kind::Penalty);
                 return demand(Law::LeavesACandidate, may, || error.to_string());
             }
+            Err(
+                error @ (SampleError::NotACandidate { .. } | SampleError::NothingSelected { .. }),
+            ) => return Err(Violation::new(Law::SelectChooses, error.to_string())),
             Err(error) => return Err(Violation::new(Law::LogitsStayFinite, error.to_string())),
         };
         let was = |c: &Candidate| {
