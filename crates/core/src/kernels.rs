@@ -200,6 +200,11 @@ kernels! {
     }
 }
 
+/// The greatest of a few logits, too few for vectors to pay.
+pub(crate) fn maximum_of_few(logits: &[f32]) -> f32 {
+    logits.iter().copied().fold(f32::NEG_INFINITY, greater)
+}
+
 /// Whether a number can stand in the logits: not NaN, and not +inf.
 #[inline(always)]
 pub(crate) fn is_logit(value: f32) -> bool {

@@ -7,6 +7,9 @@ use crate::{
     kernels::{self, BLOCK},
 };
 
+/// Logits per part, where blocks are too large.
+const PART: usize = 16;
+
 /// The logits of one block.
 pub(super) fn block(logits: &[f32], index: usize) -> &[f32] {
     &logits[index * BLOCK..logits.len().min((index + 1) * BLOCK)]
@@ -54,14 +57,18 @@ impl Scratch {
 
     /// Lists in `other` the `n` most likely candidates, by id.
     pub(super) fn find_top(&mut self, logits: &[f32], n: usize) {
-        // The n-th greatest of the blocks' maxima bounds the n-th greatest logit
-        // from below.
-        let floor = if n == 0 || n > self.maxima.len() {
-            f32::NEG_INFINITY
-        } else {
-            self.floors.clear();
+        // The n-th greatest of some parts' maxima bounds the n-th greatest logit
+        // from below. Where there are too few blocks, smaller parts will do.
+        self.floors.clear();
+        if n <= self.maxima.len() {
             self.floors.extend_from_slice(&self.maxima);
+        } else {
+            self.floors.extend(logits.chunks(PART).map(kernels::maximum_of_few));
+        }
+        let floor = if (1..=self.floors.len()).contains(&n) {
             *self.floors.select_nth_unstable_by(n - 1, |a, b| b.total_cmp(a)).1
+        } else {
+            f32::NEG_INFINITY
         };
         self.find_at_least(logits, floor);
         select_top(&mut self.other, n, &mut self.spare);
