@@ -34,6 +34,12 @@ pub enum Outcome {
     ValueAtThreshold,
     /// Scores within rounding of each other at the edge of the typical set.
     ScoreAtEdge,
+    /// Logits beyond 3.3e8, which llama.cpp's bucket sort takes for the lowest,
+    /// and whose squares may leave the range of `f32`.
+    HugeLogits,
+    /// A dynamic temperature so near 0 that logits divided by it leave the range
+    /// of `f32`; here the best candidate stays.
+    TinyTemperature,
     /// Probability 0, by which llama.cpp's typical entropy is NaN.
     NanEntropy,
     /// mirostat's estimate overflows an `int` in llama.cpp.
@@ -75,6 +81,28 @@ impl Exact {
         let mut ranked: Vec<_> = entries.iter().map(|e| (*e, weight(e) / sum)).collect();
         ranked.sort_by(|a, b| b.0.logit.total_cmp(&a.0.logit).then(a.0.id.cmp(&b.0.id)));
         Self { ranked }
+    }
+
+    fn is_huge(&self) -> bool {
+        self.ranked.iter().any(|(e, _)| e.logit.abs() > 3.3e8)
+    }
+
+    fn entropy(&self) -> f64 {
+        self.ranked.iter().filter(|(_, p)| *p > 0.0).map(|(_, p)| -p * p.ln()).sum()
+    }
+
+    /// What typical's scores can be off by in llama.cpp: it sums the
+    /// probabilities and the entropy one after the other in `f32`, as is done
+    /// here to see how far that leads.
+    fn score_noise(&self) -> f64 {
+        let weights: Vec<f32> =
+            self.ranked.iter().map(|(e, _)| (e.logit - self.best()).exp()).collect();
+        let sum: f32 = weights.iter().sum();
+        let entropy: f32 =
+            weights.iter().map(|w| w / sum).filter(|p| *p > 0.0).map(|p| -p * p.ln()).sum();
+        let exact: f64 = weights.iter().map(|w| f64::from(*w)).sum();
+        let shift = (f64::from(sum) / exact).ln().abs();
+        2e-5 + 2.0 * ((f64::from(entropy) - self.entropy()).abs() + shift)
     }
 
     fn logit(&self, id: u32) -> f32 {
@@ -279,9 +307,21 @@ fn explain(
     if theirs.len() == ours.len() && differing.iter().all(|id| before.logit(*id) == first) {
         return Some(Outcome::Tie);
     }
+    if before.is_huge() {
+        return Some(Outcome::HugeLogits);
+    }
     let all = |near: &dyn Fn(u32) -> bool| differing.iter().all(|id| near(*id));
     let noise = before.noise();
     match stage {
+        Stage::Temperature { t, range, exponent } if *range > 0.0 => {
+            let (t, range) = (f64::from(*t), f64::from(*range));
+            let low = (t - range).max(0.0);
+            let share = before.entropy() / (before.ranked.len() as f64).ln();
+            let t = low + (t + range - low) * share.powf(f64::from(*exponent));
+            let overflows = f64::from(before.best()).abs() / t > f64::from(f32::MAX);
+            // In `f32` such an entropy can also come out as 0, which is greedy.
+            (overflows || share < 1e-6).then_some(Outcome::TinyTemperature)
+        }
         Stage::TopP { p, .. } => {
             // Both keep a prefix of the ranks; the sums between its two ends
             // must lie at the limit.
@@ -322,7 +362,7 @@ fn explain(
         }
         Stage::Typical { p, .. } => typical(before, theirs, ours, f64::from(*p)),
         Stage::MirostatV2 { .. } => {
-            let near = |id| (-before.p(id).log2() - mu).abs() <= 1e-4;
+            let near = |id| (-before.p(id).log2() - mu).abs() <= 1e-4 + noise;
             all(&near).then_some(Outcome::ValueAtThreshold)
         }
         Stage::Mirostat { m, .. } => {
@@ -351,7 +391,7 @@ fn typical(
     if before.ranked.iter().any(|(e, _)| e.logit - best < -103.0) {
         return Some(Outcome::NanEntropy);
     }
-    let entropy: f64 = before.ranked.iter().map(|(_, p)| -p * p.ln()).sum();
+    let entropy = before.entropy();
     let mut scored: Vec<(f64, u32, f64)> =
         before.ranked.iter().map(|(e, p)| ((-p.ln() - entropy).abs(), e.id, *p)).collect();
     scored.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -362,7 +402,7 @@ fn typical(
         sum >= limit
     });
     let edge = scored[edge.unwrap_or(scored.len() - 1)].0;
-    let noise = 2e-5 + before.ranked.len() as f64 * 2e-8;
+    let noise = before.score_noise();
     let near = |id: u32| {
         scored.iter().any(|(score, other, _)| *other == id && (score - edge).abs() <= noise)
     };
@@ -399,11 +439,13 @@ fn explain_order(stage: &Stage, before: &Exact, theirs: &[Entry], ours: &[u32]) 
     if misplaced().all(|(e, id)| before.logit(e.id) == before.logit(*id)) {
         return Some(Outcome::Tie);
     }
+    if before.is_huge() {
+        return Some(Outcome::HugeLogits);
+    }
     let typical = matches!(stage, Stage::Typical { .. });
-    let entropy: f64 =
-        before.ranked.iter().filter(|(_, p)| *p > 0.0).map(|(_, p)| -p * p.ln()).sum();
+    let entropy = before.entropy();
     let score = |id| (-before.p(id).ln() - entropy).abs();
-    let noise = 2e-5 + before.ranked.len() as f64 * 2e-8;
+    let noise = before.score_noise();
     let near = misplaced().all(|(e, id)| (score(e.id) - score(*id)).abs() <= noise);
     if typical && before.ranked.iter().any(|(e, _)| e.logit - before.best() < -103.0) {
         return Some(Outcome::NanEntropy);
