@@ -43,7 +43,7 @@ impl Candidates<'_> {
         let ranked = |a: &Candidate, b: &Candidate| {
             if self.mirror { a.logit >= b.logit } else { a.rank(b).is_lt() }
         };
-        if !self.scratch.list.is_sorted_by(ranked) {
+        if self.order == Some(Order::Rank) && !self.scratch.list.is_sorted_by(ranked) {
             self.forget_rank();
         }
     }
