@@ -54,7 +54,7 @@ impl Stage for Shuffle {
 
 impl Sampler for Shuffle {
     fn apply(&mut self, candidates: &mut Candidates<'_>) {
-        candidates.keep_lowest(|p| p, 1.0, usize::MAX);
+        candidates.keep_typical(1000.0, 1.0, usize::MAX);
     }
 }
 

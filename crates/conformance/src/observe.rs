@@ -40,7 +40,7 @@ impl Form {
             Self::Sorted => {
                 candidates.sorted();
             }
-            Self::Reversed => candidates.keep_lowest(|p| p, 1.0, usize::MAX),
+            Self::Reversed => candidates.keep_typical(1000.0, 1.0, usize::MAX),
         }
     }
 }

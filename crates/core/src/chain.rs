@@ -1,4 +1,4 @@
-use std::fmt;
+use std::{cell::RefCell, fmt};
 
 use crate::{
     Candidates, Kind, Registration, RngKind, SampleError, Scratch, StagePlace, TokenId,
@@ -13,13 +13,19 @@ use crate::{
 /// stage is not run.
 ///
 /// `Clone` copies all state, random streams and history included: the copy
-/// continues exactly as the original would.
-#[derive(Debug)]
+/// continues exactly as the original would. The memory in which candidates are
+/// worked on belongs to the thread, so a chain itself holds little.
+#[derive(Clone, Debug)]
 pub struct Chain {
     links: Vec<Link>,
-    scratch: Scratch,
     rng: RngKind,
     seed: u64,
+}
+
+thread_local! {
+    // No chain keeps anything here from one token to the next, so all that run
+    // on a thread can use it in turn.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 /// A stage of a built chain.
@@ -67,7 +73,7 @@ impl fmt::Display for Link {
 
 impl Chain {
     pub(crate) fn new(links: Vec<Link>, rng: RngKind, seed: u64) -> Self {
-        Self { links, scratch: Scratch::default(), rng, seed }
+        Self { links, rng, seed }
     }
 
     /// Picks the next token. Does not [`accept`](Self::accept) it.
@@ -81,7 +87,19 @@ impl Chain {
     /// the error names the token or the stage. The chain's state is then that
     /// of a call that stopped there; [`reset`](Self::reset) starts over.
     pub fn sample(&mut self, logits: &mut [f32]) -> Result<TokenId, SampleError> {
-        let mut candidates = Candidates::for_draws_by(self.rng, logits, &mut self.scratch)?;
+        // A stage that runs a chain of its own finds no memory here, and makes some.
+        let mut scratch = SCRATCH.take();
+        let token = self.choose(logits, &mut scratch);
+        SCRATCH.set(scratch);
+        token
+    }
+
+    fn choose(
+        &mut self,
+        logits: &mut [f32],
+        scratch: &mut Scratch,
+    ) -> Result<TokenId, SampleError> {
+        let mut candidates = Candidates::for_draws_by(self.rng, logits, scratch)?;
         let mut last = StagePlace { position: 0, name: "" };
         for (link, position) in self.links.iter_mut().zip(1..) {
             if link.built.neutral {
@@ -136,12 +154,6 @@ impl Chain {
     /// The generator that the chain draws from.
     pub fn rng(&self) -> RngKind {
         self.rng
-    }
-}
-
-impl Clone for Chain {
-    fn clone(&self) -> Self {
-        Self { links: self.links.clone(), scratch: Scratch::default(), ..*self }
     }
 }
 

@@ -42,14 +42,7 @@ impl Stage for AdaptiveP {
         ParamError::check_range("decay", self.decay, 0.0, 0.99)?;
         let (target, decay) = (self.target as f32, self.decay as f32);
         let average = Average::new(target, decay);
-        Ok(Box::new(Running {
-            target,
-            decay,
-            average,
-            drawn: None,
-            before: Vec::new(),
-            rng: cx.rng(),
-        }))
+        Ok(Box::new(Running { target, decay, average, drawn: None, rng: cx.rng() }))
     }
 }
 
@@ -79,40 +72,38 @@ struct Running {
     average: Average,
     /// The token drawn last, and its probability before the logits changed.
     drawn: Option<(TokenId, f32)>,
-    /// What the probabilities were before the logits changed.
-    before: Vec<(TokenId, f32)>,
     rng: StageRng,
-}
-
-impl Running {
-    fn draw(&mut self, candidates: &mut Candidates<'_>) -> TokenId {
-        // llama.cpp spends no random number on a lone candidate here.
-        if self.rng.is_mt19937() && candidates.len() == 1 {
-            candidates.choose(candidates.best().id);
-            return candidates.best().id;
-        }
-        candidates.draw(&mut self.rng)
-    }
 }
 
 impl Sampler for Running {
     fn apply(&mut self, candidates: &mut Candidates<'_>) {
+        // llama.cpp spends no random number on a lone candidate here.
+        let lone = self.rng.is_mt19937() && candidates.len() == 1;
+        let choose_lone = |candidates: &mut Candidates<'_>| {
+            let token = candidates.best().id;
+            candidates.choose(token);
+            token
+        };
         if self.target < 0.0 {
-            self.draw(candidates);
+            if lone {
+                choose_lone(candidates);
+            } else {
+                candidates.draw(&mut self.rng);
+            }
             return;
         }
         let Average { sum, weight } = self.average;
         let aim = (2.0 * self.target - sum / weight).clamp(0.0, 1.0);
-        let before = &mut self.before;
-        before.clear();
-        candidates.rewrite(|c, p| {
-            let p = p as f32;
-            before.push((c.id, p));
+        let reshaped = |p: f32| {
             let d = ((p - aim) * (1.0 / 0.3_f32)).abs();
             5.0 - 10.0 * d * d / (1.0 + d)
+        };
+        self.drawn = Some(if lone {
+            candidates.rescale(|_| reshaped(1.0));
+            (choose_lone(candidates), 1.0)
+        } else {
+            candidates.draw_reshaped(&mut self.rng, reshaped)
         });
-        let token = self.draw(candidates);
-        self.drawn = self.before.iter().find(|(id, _)| *id == token).copied();
     }
 
     fn accept(&mut self, token: TokenId) {

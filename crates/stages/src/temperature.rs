@@ -86,12 +86,12 @@ impl Running {
         if self.range <= 0.0 {
             return Some(self.t);
         }
-        let count = candidates.len();
+        let (entropy, count) = (candidates.entropy(), candidates.len());
         if count < 2 {
             return None;
         }
         let (low, high) = ((self.t - self.range).max(0.0), self.t + self.range);
-        let share = candidates.entropy() / libm::log(count as f64);
+        let share = entropy / libm::log(count as f64);
         let t = low + (high - low) * libm::pow(share, f64::from(self.exponent)) as f32;
         // A negative exponent of no entropy at all is an infinite temperature.
         Some(t.min(f32::MAX))

@@ -62,8 +62,7 @@ impl Sampler for Running {
             return;
         }
         let entropy = candidates.entropy();
-        // A probability of 0 is infinitely surprising, so it comes last.
-        candidates.keep_lowest(|p| (-libm::log(p) - entropy).abs(), self.p, self.min_keep);
+        candidates.keep_typical(entropy, self.p, self.min_keep);
     }
 }
 

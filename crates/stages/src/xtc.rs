@@ -78,7 +78,9 @@ impl Sampler for Running {
         }
         let top_choices = candidates.count_probable(self.threshold);
         let dropped = top_choices.saturating_sub(1);
-        if dropped > 0 && candidates.len() - dropped >= self.min_keep {
+        // Counting all candidates is a read of all logits.
+        let enough = self.min_keep == 0 || candidates.len() - dropped >= self.min_keep;
+        if dropped > 0 && enough {
             candidates.drop_top(dropped);
         }
     }

@@ -2,10 +2,10 @@
 
 use std::{collections::HashMap, hash::BuildHasher};
 
-use super::{Candidate, Candidates, Fault, Order, blocks, weight};
+use super::{Candidate, Candidates, Fault, Order, Scratch, blocks, weight};
 use crate::{
     TokenId,
-    kernels::{self, is_logit},
+    kernels::{self, BLOCK, is_logit},
 };
 
 impl Candidates<'_> {
@@ -26,10 +26,15 @@ impl Candidates<'_> {
             }
         }
         if self.order.is_none() {
+            self.settle();
             // Division keeps order, so a block's greatest logit stays its greatest.
-            kernels::divide(self.logits, t);
             kernels::divide(&mut self.scratch.maxima, t);
-            self.mass = None;
+            self.divisor = t;
+            self.touch();
+            // Beyond, a quotient by way of the inverse is not exact.
+            if self.mirror || !(1e-30..1e30).contains(&t) {
+                self.settle();
+            }
         } else {
             self.rescale(|logit| logit / t);
         }
@@ -37,7 +42,12 @@ impl Candidates<'_> {
 
     /// Replaces every logit by a function of it that keeps their order.
     pub fn rescale(&mut self, f: impl Fn(f32) -> f32) {
-        self.rewrite_in_place(|c| f(c.logit));
+        self.settle();
+        match self.order {
+            None => kernels::map(self.logits, f),
+            Some(_) => self.scratch.list.iter_mut().for_each(|c| c.logit = f(c.logit)),
+        }
+        self.rewritten();
         // Rounding can make equals of neighbours, which then rank by id; only
         // llama.cpp's array leaves them as they lie.
         let ranked = |a: &Candidate, b: &Candidate| {
@@ -48,21 +58,53 @@ impl Candidates<'_> {
         }
     }
 
-    /// Replaces every logit; `f` is given the candidate and its probability.
-    pub fn rewrite(&mut self, mut f: impl FnMut(Candidate, f64) -> f32) {
-        let (best, mass, mirror) = (self.best().logit, self.mass(), self.mirror);
-        self.rewrite_in_place(|c| f(c, f64::from(weight(mirror, c.logit - best)) / mass));
+    /// Replaces every logit by a function of it and of the candidate's
+    /// probability.
+    pub fn rewrite(&mut self, f: impl Fn(f32, f32) -> f32) {
+        self.settle();
+        let best = self.best().logit;
+        if self.order.is_none() && !self.mirror {
+            self.scratch.weigh_dense(self.logits, best);
+            self.mass = Some(self.scratch.masses.iter().sum());
+            let Scratch { weights, before, .. } = &mut *self.scratch;
+            std::mem::swap(weights, before);
+        }
+        let mass = self.mass();
+        let Scratch { list, before, .. } = &mut *self.scratch;
+        match self.order {
+            _ if self.mirror => {
+                self.make_sparse();
+                let probability = |logit| (f64::from(weight(true, logit - best)) / mass) as f32;
+                let Scratch { list, before, .. } = &mut *self.scratch;
+                before.clear();
+                before.extend(list.iter().map(|c| probability(c.logit)));
+                list.iter_mut().zip(before).for_each(|(c, p)| c.logit = f(c.logit, *p));
+            }
+            None => {
+                kernels::map_weighted(self.logits, before, (1.0 / mass) as f32, f);
+            }
+            Some(_) => {
+                blocks::weigh(list, best, before);
+                for (c, p) in list.iter_mut().zip(before) {
+                    *p *= (1.0 / mass) as f32;
+                    c.logit = f(c.logit, *p);
+                }
+            }
+        }
+        self.rewritten();
         self.forget_rank();
     }
 
     /// Replaces the logit of one token, if it is still a candidate.
     pub fn update(&mut self, id: TokenId, f: impl FnOnce(f32) -> f32) {
+        self.settle();
         match self.order {
             None => {
                 let at = id.index();
                 if at < self.logits.len() && self.logits[at] > f32::NEG_INFINITY {
                     let new = f(self.logits[at]);
                     self.set_dense(at, new);
+                    self.drop_masked();
                 }
             }
             Some(_) => {
@@ -73,7 +115,7 @@ impl Candidates<'_> {
                 }
             }
         }
-        self.mass = None;
+        self.touch();
     }
 
     /// Replaces the logit of every candidate that `table` names; `f` is given
@@ -84,65 +126,72 @@ impl Candidates<'_> {
         table: &HashMap<TokenId, T, S>,
         f: impl Fn(f32, &T) -> f32,
     ) {
+        self.settle();
         if self.order.is_none() {
             for (&id, value) in table {
-                self.update(id, |logit| f(logit, value));
+                let at = id.index();
+                if at < self.logits.len() && self.logits[at] > f32::NEG_INFINITY {
+                    let new = f(self.logits[at], value);
+                    self.set_dense(at, new);
+                }
             }
-            return;
-        }
-        for at in 0..self.scratch.list.len() {
-            let Candidate { id, logit } = self.scratch.list[at];
-            if let Some(value) = table.get(&id) {
-                self.set_sparse(at, f(logit, value));
+        } else {
+            for at in 0..self.scratch.list.len() {
+                let Candidate { id, logit } = self.scratch.list[at];
+                if let Some(value) = table.get(&id) {
+                    self.set_sparse(at, f(logit, value));
+                }
             }
         }
         self.drop_masked();
-        self.mass = None;
+        self.touch();
     }
 
-    fn rewrite_in_place(&mut self, mut f: impl FnMut(Candidate) -> f32) {
-        let mut bad = None;
-        // What is no number is masked, so that the stage can go on to its end.
-        let mut check = |id, new: f32| {
-            if is_logit(new) {
-                return new;
-            }
-            if bad.is_none_or(|(first, _)| id < first) {
-                bad = Some((id, new));
-            }
-            f32::NEG_INFINITY
-        };
-        match self.order {
+    /// Looks at logits that a function has replaced. What is no number is masked,
+    /// so that the stage can go on to its end.
+    fn rewritten(&mut self) {
+        let bad = match self.order {
+            None if blocks::maxima(self.logits, &mut self.scratch.maxima) => None,
             None => {
-                for (id, logit) in (0..).map(TokenId).zip(self.logits.iter_mut()) {
-                    if *logit > f32::NEG_INFINITY {
-                        *logit = check(id, f(Candidate { id, logit: *logit }));
-                    }
+                let bad = |(logit, _): &(&mut f32, u32)| !is_logit(**logit);
+                let mut first = None;
+                for (logit, id) in self.logits.iter_mut().zip(0..).filter(bad) {
+                    first = first.or(Some((TokenId(id), *logit)));
+                    *logit = f32::NEG_INFINITY;
                 }
-                blocks::maxima(self.logits, &mut self.scratch.maxima);
+                self.refresh_all();
+                first
             }
             Some(_) => {
-                for c in &mut self.scratch.list {
-                    c.logit = check(c.id, f(*c));
+                let mut first = None;
+                for c in self.scratch.list.iter_mut().filter(|c| !is_logit(c.logit)) {
+                    if first.is_none_or(|(id, _)| c.id < id) {
+                        first = Some((c.id, c.logit));
+                    }
+                    c.logit = f32::NEG_INFINITY;
                 }
+                first
             }
-        }
+        };
         if let Some((id, value)) = bad {
             self.break_at(id, value);
         }
         self.drop_masked();
-        self.mass = None;
+        self.touch();
     }
 
     fn set_dense(&mut self, at: usize, new: f32) {
-        if is_logit(new) {
-            self.logits[at] = new;
-            blocks::refresh(self.logits, &mut self.scratch.maxima, at);
-            if new == f32::NEG_INFINITY {
-                self.drop_masked();
-            }
-        } else {
+        if !is_logit(new) {
             self.break_at(TokenId(at as u32), new);
+            return;
+        }
+        let old = std::mem::replace(&mut self.logits[at], new);
+        let maxima = &mut self.scratch.maxima;
+        let maximum = &mut maxima[at / BLOCK];
+        if new >= *maximum {
+            *maximum = new;
+        } else if old >= *maximum {
+            blocks::refresh(self.logits, maxima, at);
         }
     }
 

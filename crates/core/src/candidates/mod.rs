@@ -5,11 +5,19 @@ mod blocks;
 mod change;
 mod drop;
 mod look;
+mod nearest;
 mod select;
 
-use std::cmp::Ordering;
+use std::{cell::Cell, cmp::Ordering};
 
 use crate::{RngKind, SampleError, TokenId, kernels};
+
+/// How far below what it should reach a probability, or a sum of them, may stay.
+///
+/// Tokens of which four fifths are asked for, or words counted in a text, have
+/// sums that are exactly the number asked for, on paper. In `f32` weights they
+/// come out some 5e-8 above or below it.
+const SLACK: f64 = 1e-7;
 
 /// A token that may still come next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,10 +37,11 @@ impl Candidate {
     }
 }
 
-/// Memory that [`Candidates`] work in, reused from token to token.
+/// Memory that [`Candidates`] work in, reused from token to token: no more than 16
+/// bytes per vocabulary entry.
 ///
-/// A [`Chain`](crate::Chain) owns one. Whoever makes candidates by hand brings
-/// `&mut Scratch::default()`.
+/// All [`Chain`](crate::Chain)s that run on one thread share theirs. Whoever makes
+/// candidates by hand brings `&mut Scratch::default()`.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The greatest logit of each block of the dense logits.
@@ -41,15 +50,15 @@ pub struct Scratch {
     list: Vec<Candidate>,
     /// A second list, of what a verb has found.
     other: Vec<Candidate>,
-    /// Memory to select in.
-    spare: Vec<Candidate>,
-    /// Block maxima, to select in.
-    floors: Vec<f32>,
-    /// The mass of each block of the dense logits, while `mass` is known.
+    /// Weights of the dense logits or of the list, or logits to select from.
+    weights: Vec<f32>,
+    /// The probabilities before logits were rewritten by them.
+    before: Vec<f32>,
+    /// The mass of each block, while `mass` is known.
     masses: Vec<f64>,
     /// Positions found in a block.
     positions: Vec<u32>,
-    /// Scores by which a stage wants candidates kept, with places in `list`.
+    /// Scores by which candidates are to be kept, with places in `list`.
     scored: Vec<(f32, u32)>,
 }
 
@@ -106,8 +115,16 @@ pub struct Candidates<'a> {
     scratch: &'a mut Scratch,
     /// `None` while dense.
     order: Option<Order>,
+    /// By what the dense logits are still to be divided; their maxima already are.
+    divisor: f32,
+    /// The most likely candidate, while nothing has changed it.
+    best: Cell<Option<Candidate>>,
+    /// How many candidates there are, while nothing has changed it.
+    count: Cell<Option<usize>>,
     /// Sum of the weights `exp(logit - best)`, while nothing has changed it.
     mass: Option<f64>,
+    /// Whether the weights of the dense logits stand in `weights`.
+    weighed: bool,
     /// Keep `list` in the order that llama.cpp's array would have.
     mirror: bool,
     chosen: Option<TokenId>,
@@ -150,7 +167,11 @@ impl<'a> Candidates<'a> {
             logits,
             scratch,
             order: None,
+            divisor: 1.0,
+            best: Cell::new(None),
+            count: Cell::new(None),
             mass: None,
+            weighed: false,
             mirror: rng == RngKind::Mt19937,
             chosen: None,
             fault: None,
@@ -176,19 +197,36 @@ impl<'a> Candidates<'a> {
             return mass;
         }
         let best = self.best().logit;
-        let mass = match self.order {
-            None if !self.mirror => {
-                blocks::masses(self.logits, best, &mut self.scratch.masses);
-                self.scratch.masses.iter().sum()
+        let mass = if self.mirror {
+            self.iter().map(|c| f64::from(self.exp(c.logit - best))).sum()
+        } else {
+            match self.order {
+                None => self.scratch.weigh_blocks(self.logits, self.divisor, best),
+                Some(_) => {
+                    self.rank_ids();
+                    self.scratch.weigh_list(best);
+                }
             }
-            // Block by block as above, so that the sum has the same bits.
-            Some(Order::Id) if !self.mirror => {
-                blocks::listed(&self.scratch.list).map(|block| blocks::mass(block, best)).sum()
-            }
-            _ => self.iter().map(|c| f64::from(self.exp(c.logit - best))).sum(),
+            self.scratch.masses.iter().sum()
         };
         self.mass = Some(mass);
         mass
+    }
+
+    /// Forgets what a change of the candidates or of their logits changes.
+    fn touch(&mut self) {
+        self.best.set(None);
+        self.count.set(None);
+        self.mass = None;
+        self.weighed = false;
+    }
+
+    /// Divides the dense logits as they are to be.
+    fn settle(&mut self) {
+        if self.divisor != 1.0 {
+            kernels::divide(self.logits, self.divisor);
+            self.divisor = 1.0;
+        }
     }
 
     fn position(&self, id: TokenId) -> Option<usize> {
@@ -202,6 +240,7 @@ impl<'a> Candidates<'a> {
     /// Lists all candidates, if that is not done yet.
     fn make_sparse(&mut self) {
         if self.order.is_none() {
+            self.settle();
             self.scratch.list.clear();
             self.scratch.list.extend(dense(self.logits));
             self.order = Some(Order::Id);
@@ -215,6 +254,14 @@ impl<'a> Candidates<'a> {
             self.order = Some(Order::Rank);
         }
     }
+
+    /// Lists the candidates by id, where they are listed at all.
+    fn rank_ids(&mut self) {
+        if !matches!(self.order, None | Some(Order::Id)) {
+            self.scratch.list.sort_unstable_by_key(|c| c.id);
+            self.order = Some(Order::Id);
+        }
+    }
 }
 
 /// `exp(x)`, where chains that draw as llama.cpp does also round as it does.
@@ -223,31 +270,30 @@ fn weight(mirror: bool, x: f32) -> f32 {
     if mirror { kernels::exp_nearest(x) } else { kernels::exp(x) }
 }
 
-/// A logit below which no weight reaches `least`.
-fn floor_of(best: f32, least: f64) -> f32 {
-    // A thousandth lower, which the rounding of no logarithm reaches; the exact
-    // comparison is for the caller.
-    (f64::from(best) + libm::log(least) - 1e-3) as f32
-}
-
 fn dense(logits: &[f32]) -> impl Iterator<Item = Candidate> + '_ {
     let all = (0..).map(TokenId).zip(logits).map(|(id, &logit)| Candidate { id, logit });
     all.filter(|c| c.logit > f32::NEG_INFINITY)
 }
 
 /// Cuts `list` down to its `n` most likely candidates, which stay in the order in
-/// which they lie. `spare` is memory to select in.
+/// which they lie: by id, or of equals others may stay. `spare` is memory to
+/// select in.
 ///
 /// Where the standard library's selection leaves what is its own affair, and may
 /// change; the order in which sums are taken may not.
-fn select_top(list: &mut Vec<Candidate>, n: usize, spare: &mut Vec<Candidate>) {
+fn select_top(list: &mut Vec<Candidate>, n: usize, spare: &mut Vec<f32>) {
     if n == 0 {
         list.clear();
     } else if n < list.len() {
         spare.clear();
-        spare.extend_from_slice(list);
-        let last = *spare.select_nth_unstable_by(n - 1, Candidate::rank).1;
-        list.retain(|c| c.rank(&last).is_le());
+        spare.extend(list.iter().map(|c| c.logit));
+        let last = *spare.select_nth_unstable_by(n - 1, |a, b| b.total_cmp(a)).1;
+        let mut equals = n - list.iter().filter(|c| c.logit > last).count();
+        list.retain(|c| {
+            let stays = c.logit > last || (c.logit == last && equals > 0);
+            equals -= usize::from(stays && c.logit == last);
+            stays
+        });
     }
 }
 

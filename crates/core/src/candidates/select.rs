@@ -1,6 +1,6 @@
 //! Verbs that settle on a token.
 
-use super::{Candidate, Candidates, Order, blocks};
+use super::{Candidates, blocks};
 use crate::{
     StageRng, TokenId,
     kernels::{self, BLOCK},
@@ -32,57 +32,68 @@ impl Candidates<'_> {
         self.chosen
     }
 
+    /// Replaces every logit by a function of the candidate's probability, and
+    /// draws. Gives the token, and the probability that it had before.
+    pub fn draw_reshaped(&mut self, rng: &mut StageRng, f: impl Fn(f32) -> f32) -> (TokenId, f32) {
+        if !self.mirror {
+            self.rank_ids();
+        }
+        self.rewrite(|_, p| f(p));
+        let id = self.draw(rng);
+        let at = match self.order {
+            None => Some(id.index()),
+            Some(_) => self.position(id),
+        };
+        // Nothing has moved since the probabilities were noted.
+        let p = at.and_then(|at| self.scratch.before.get(at));
+        (id, p.copied().unwrap_or_default())
+    }
+
     /// The token in whose stretch of the line `u` falls, by id. Whole blocks are
     /// passed over by their masses.
     fn walk_ids(&mut self, u: f64) -> TokenId {
-        if !matches!(self.order, None | Some(Order::Id)) {
-            self.scratch.list.sort_unstable_by_key(|c| c.id);
-            self.order = Some(Order::Id);
-            self.mass = None;
+        self.rank_ids();
+        let mut rest = u * self.mass();
+        let masses = &self.scratch.masses;
+        let hit = masses.iter().position(|mass| {
+            let found = *mass > rest;
+            rest -= if found { 0.0 } else { *mass };
+            found
+        });
+        let index = hit.unwrap_or_else(|| {
+            // Rounding kept the whole sum below the target.
+            rest = f64::INFINITY;
+            masses.iter().rposition(|mass| *mass > 0.0).unwrap_or_default()
+        });
+        let (index, mut logits) = match self.order {
+            None => {
+                let block = blocks::block(self.logits, index);
+                let mut logits = [f32::NEG_INFINITY; BLOCK];
+                logits[..block.len()].copy_from_slice(block);
+                (index, logits)
+            }
+            Some(_) => {
+                let block = blocks::listed(&self.scratch.list).nth(index).unwrap_or_default();
+                let index = block.first().map_or(0, |c| c.id.index() / BLOCK);
+                (index, blocks::spread_out(block))
+            }
+        };
+        if self.divisor != 1.0 {
+            kernels::divide(&mut logits, self.divisor);
         }
-        let target = u * self.mass();
-        let best = self.best().logit;
-        let mut rest = target;
+        let mut weights = [0.0; BLOCK];
+        kernels::weights(&logits, self.best().logit, &mut weights);
         // The last token with a weight: rounding can keep the sum of a block
         // below what its mass says.
-        let mut last = self.best().id;
-        let mut within = |block: &mut dyn Iterator<Item = (TokenId, f32)>, rest: f64| {
-            let mut sum = 0.0;
-            for (id, logit) in block {
-                let weight = f64::from(kernels::exp(logit - best));
-                sum += weight;
-                if sum > rest {
-                    return Some(id);
-                }
-                if weight > 0.0 {
-                    last = id;
-                }
-            }
-            None
-        };
-        let Self { logits, scratch, order, .. } = self;
-        if order.is_none() {
-            for (index, &mass) in scratch.masses.iter().enumerate() {
-                if mass > rest {
-                    let ids = (index * BLOCK..).map(|id| TokenId(id as u32));
-                    let block = blocks::block(logits, index).iter().copied();
-                    return within(&mut ids.zip(block), rest).unwrap_or(last);
-                }
-                rest -= mass;
-            }
-        } else {
-            for block in blocks::listed(&scratch.list) {
-                let mass = blocks::mass(block, best);
-                if mass > rest {
-                    let entries = block.iter().map(|c| (c.id, c.logit));
-                    return within(&mut { entries }, rest).unwrap_or(last);
-                }
-                rest -= mass;
+        let (mut sum, mut last) = (0.0, None);
+        for (at, weight) in weights.into_iter().enumerate().filter(|(_, weight)| *weight > 0.0) {
+            sum += f64::from(weight);
+            last = Some(at);
+            if sum > rest {
+                break;
             }
         }
-        // Rounding kept the whole sum below the target.
-        let drawable = |c: &Candidate| kernels::exp(c.logit - best) > 0.0;
-        self.iter().filter(drawable).last().map_or(last, |c| c.id)
+        last.map_or(self.best().id, |at| TokenId((index * BLOCK + at) as u32))
     }
 
     fn walk_array(&mut self, u: f64) -> TokenId {

@@ -59,6 +59,33 @@ fn logits() -> impl Strategy<Value = Vec<f32>> {
         .prop_filter("something must be left", |l| l.iter().any(|l| *l > f32::NEG_INFINITY))
 }
 
+/// Steps that take other ways where many candidates stay.
+fn large_step() -> impl Strategy<Value = Step> {
+    let min_keep = prop_oneof![4 => Just(0_usize), 1 => 0..9_000_usize];
+    prop_oneof![
+        (1..40_000_usize).prop_map(Step::KeepTop),
+        (0.0..9.0_f32, min_keep.clone())
+            .prop_map(|(below_best, min_keep)| Step::KeepAtLeast { below_best, min_keep }),
+        (0.0..0.001).prop_map(Step::KeepProbable),
+        (0.0..1.0, min_keep.clone()).prop_map(|(p, min_keep)| Step::KeepNucleus { p, min_keep }),
+        (0.0..1.0, min_keep).prop_map(|(p, min_keep)| Step::KeepTypical { p, min_keep }),
+        (0..300_usize).prop_map(Step::DropTop),
+        (0.3..2.0_f32).prop_map(Step::Temper),
+        Just(Step::Sort),
+    ]
+}
+
+/// Sums of uniform numbers, about normal; in steps of `grain`, if that is not 0.
+fn noise(seed: u64, n: usize, spread: f32, grain: f32) -> Vec<f32> {
+    let mut rng = StageRng::for_stage(RngKind::default(), seed, "noise", 0);
+    let mut logit = || {
+        let sum: f64 = (0..6).map(|_| rng.uniform() - 0.5).sum();
+        let logit = sum as f32 * spread * 1.4;
+        if grain > 0.0 { (logit / grain).round() * grain } else { logit }
+    };
+    (0..n).map(|_| logit()).collect()
+}
+
 /// The oracle, always most likely first.
 struct Naive(Vec<Candidate>);
 
@@ -91,7 +118,7 @@ impl Naive {
         for probability in ps {
             sum += probability;
             count += 1;
-            if (sum - p).abs() < 1e-5 {
+            if (sum - p).abs() < 1e-6 {
                 return Err(TooClose);
             }
             if sum >= p && count >= min_keep {
@@ -123,20 +150,19 @@ impl Naive {
             Step::KeepTypical { p, min_keep } => {
                 let ps = self.probabilities();
                 let mut order: Vec<usize> = (0..ps.len()).collect();
-                let score = |at: &usize| (ps[*at] - 0.1).abs();
+                let entropy: f64 = ps.iter().map(|p| -p * libm::log(*p)).sum();
+                let score = |at: &usize| (-libm::log(ps[*at]) - entropy).abs();
                 order.sort_by(|a, b| score(a).total_cmp(&score(b)));
-                // Distinct probabilities may lie the same way off the score's
-                // aim but for rounding.
-                let scores: Vec<f64> = order.iter().map(score).collect();
-                let equal = |pair: &[usize]| self.0[pair[0]].logit == self.0[pair[1]].logit;
-                if scores
-                    .windows(2)
-                    .zip(order.windows(2))
-                    .any(|(s, o)| s[1] - s[0] < 1e-6 && !equal(o))
-                {
-                    return Err(TooClose);
-                }
                 let n = Self::reach(order.iter().map(|at| ps[*at]), p, min_keep)?;
+                // At the cut, distinct probabilities may lie the same way off the
+                // entropy but for rounding.
+                if n < order.len() {
+                    let (last, next) = (order[n - 1], order[n]);
+                    let equal = self.0[last].logit == self.0[next].logit;
+                    if !equal && score(&next) - score(&last) < 1e-6 {
+                        return Err(TooClose);
+                    }
+                }
                 let kept: Vec<Candidate> = order[..n].iter().map(|at| self.0[*at]).collect();
                 self.0 = kept;
                 self.sort();
@@ -184,7 +210,8 @@ fn step(candidates: &mut Candidates<'_>, step: &Step) {
         Step::KeepProbable(p) => candidates.keep_probable(p),
         Step::KeepNucleus { p, min_keep } => candidates.keep_nucleus(p, min_keep),
         Step::KeepTypical { p, min_keep } => {
-            candidates.keep_lowest(|q| (q - 0.1).abs(), p, min_keep);
+            let entropy = candidates.entropy();
+            candidates.keep_typical(entropy, p, min_keep);
         }
         Step::DropTop(n) => candidates.drop_top(n),
         Step::RetainEvery(n) => {
@@ -198,7 +225,7 @@ fn step(candidates: &mut Candidates<'_>, step: &Step) {
             let table: HashMap<TokenId, f32> = ids.iter().map(|id| (TokenId(*id), by)).collect();
             candidates.adjust(&table, |logit, by| logit + by);
         }
-        Step::Rewrite => candidates.rewrite(|c, _| -c.logit),
+        Step::Rewrite => candidates.rewrite(|logit, _| -logit),
         Step::Sort => {
             candidates.sorted();
         }
@@ -249,6 +276,38 @@ proptest! {
                 prop_assert!((candidates.probability(naive.0[last].id) - ps[last]).abs() < 1e-6);
                 assert_same(&naive.0[..naive.0.len().min(3)], candidates.top(3))?;
             }
+        }
+    }
+
+    /// Over many logits: passes over all of them find what few cannot tell.
+    #[test]
+    fn large_vocabularies_too(
+        seed: u64,
+        n in 3_000..40_000_usize,
+        spread in prop_oneof![Just(0.01_f32), 0.1..4.0_f32],
+        grain in prop_oneof![2 => Just(0.0_f32), 1 => 0.05..1.0_f32],
+        first in prop::option::of(0.3..2.0_f32),
+        steps in prop::collection::vec(large_step(), 1..4),
+    ) {
+        let logits = noise(seed, n, spread, grain);
+        let mut naive = Naive::new(&logits);
+        let (mut memory, mut scratch) = (logits.clone(), Scratch::default());
+        let mut candidates = Candidates::new(&mut memory, &mut scratch).expect("valid logits");
+        for s in first.map(Step::Temper).iter().chain(&steps) {
+            if naive.step(s).is_err() {
+                break;
+            }
+            step(&mut candidates, s);
+            prop_assert_eq!(candidates.len(), naive.0.len());
+            assert_same(&naive.0, &ranked(&candidates))?;
+            let ps = naive.probabilities();
+            let entropy: f64 = ps.iter().filter(|p| **p > 0.0).map(|p| -p * libm::log(*p)).sum();
+            prop_assert!((candidates.entropy() - entropy).abs() < 1e-5);
+            let count = naive.0.len() as f64;
+            let mean = naive.0.iter().map(|c| f64::from(c.logit)).sum::<f64>() / count;
+            let squares = naive.0.iter().map(|c| (f64::from(c.logit) - mean).powi(2)).sum::<f64>();
+            let deviation = (squares / count).sqrt();
+            prop_assert!((candidates.deviation() - deviation).abs() <= deviation * 1e-6);
         }
     }
 
@@ -347,7 +406,7 @@ fn masking_or_dropping_the_last_candidate_is_a_fault_and_not_a_panic() {
 fn a_masked_token_is_no_candidate_and_stays_masked() {
     with(&[1.0, f32::NEG_INFINITY, 2.0], |c| {
         c.update(TokenId(1), |_| 5.0);
-        c.rewrite(|c, _| c.logit + 1.0);
+        c.rewrite(|logit, _| logit + 1.0);
         assert_eq!(c.logit(TokenId(1)), None);
         assert_eq!(c.len(), 2);
         assert_eq!(c.probability(TokenId(1)), 0.0);
