@@ -270,7 +270,15 @@ impl Automaton {
         if self.near.length < allowed {
             return;
         }
-        let all = self.states[self.near.state as usize].count;
+        // As many tokens as there are to be found.
+        let near = &self.states[self.near.state as usize];
+        let all = match start {
+            None => near.count,
+            Some(start) => {
+                let inside = |f: &Follower| self.inside(f, start).is_some_and(|n| n >= allowed);
+                self.followers_of(near).filter(|f| inside(f)).count() as u32
+            }
+        };
         let mut settled = 0;
         let mut at = self.last;
         loop {
@@ -300,16 +308,12 @@ impl Automaton {
         found: &mut Matches,
     ) -> u32 {
         let mut settled = 0;
-        let mut next = state.first;
-        while next != NONE {
-            let follower = &self.followers[next as usize];
-            next = follower.next;
+        for follower in self.followers_of(state) {
             let inside = match start {
                 None => length,
-                // The follower itself was the last token of its state.
-                Some(start) => match self.states[follower.target as usize].latest {
-                    latest if latest > start + 1 => length.min(latest - 1 - start),
-                    _ => continue,
+                Some(start) => match self.inside(follower, start) {
+                    Some(inside) => length.min(inside),
+                    None => continue,
                 },
             };
             if inside < allowed {
@@ -323,5 +327,18 @@ impl Automaton {
             }
         }
         settled
+    }
+
+    fn followers_of(&self, state: &State) -> impl Iterator<Item = &Follower> {
+        let at = |place: u32| self.followers.get(place as usize);
+        std::iter::successors(at(state.first), move |follower| at(follower.next))
+    }
+
+    /// How many tokens stand between `start` and the follower's latest place, if
+    /// any.
+    fn inside(&self, follower: &Follower, start: u32) -> Option<u32> {
+        // The follower was the last token when its state was last seen.
+        let place = self.states[follower.target as usize].latest - 1;
+        place.checked_sub(start).filter(|inside| *inside > 0)
     }
 }

@@ -277,8 +277,8 @@ mod tests {
     fn stages() -> impl Strategy<Value = Dry> {
         let last_n = prop_oneof![1 => Just(Window::All), 2 => (1..40_u32).prop_map(Window::Last)];
         let base = prop::sample::select(vec![1.0, 1.000_000_2, 1.75, 1e9, 1e15, 1e25, 3e38]);
-        // As tokens: 0; 0 1; 0 1 0; 0 0; 2 1 0; and so on.
-        let breakers = ["0", "2", "01", "010", "00", "210", "11", "1101"].map(str::to_owned);
+        // As tokens: 0; 2; 0 1; 0 1 0; 0 1 1; and so on.
+        let breakers = ["0", "2", "01", "010", "011", "00", "210", "11", "1101"].map(str::to_owned);
         let breakers = prop::sample::subsequence(breakers.to_vec(), 0..4);
         (last_n, base, 0..5_u32, breakers).prop_map(
             |(last_n, base, allowed_length, mut breakers)| {
