@@ -1,5 +1,6 @@
-use std::{fmt, str::FromStr};
+use std::{collections::HashMap, fmt, str::FromStr};
 
+use foldhash::fast::FixedState;
 use logitchain_core::{
     BuildContext, Candidates, Kind, ParamError, Sampler, Stage, TokenId, register_stage,
 };
@@ -190,20 +191,23 @@ impl Stage for LogitBias {
                 return Err(ParamError::new("bias", problem));
             }
         }
-        Ok(Box::new(Running { bias: self.bias.iter().map(|b| (b.token, b.bias as f32)).collect() }))
+        let mut bias = HashMap::<_, Vec<f32>, FixedState>::default();
+        for b in &self.bias {
+            bias.entry(b.token).or_default().push(b.bias as f32);
+        }
+        Ok(Box::new(Running { bias }))
     }
 }
 
 #[derive(Clone, Debug)]
 struct Running {
-    bias: Vec<(TokenId, f32)>,
+    /// What is added to each token's logit, one after the other.
+    bias: HashMap<TokenId, Vec<f32>, FixedState>,
 }
 
 impl Sampler for Running {
     fn apply(&mut self, candidates: &mut Candidates<'_>) {
-        for &(token, bias) in &self.bias {
-            candidates.update(token, |logit| logit + bias);
-        }
+        candidates.adjust(&self.bias, |logit, bias| bias.iter().fold(logit, |sum, b| sum + b));
     }
 }
 

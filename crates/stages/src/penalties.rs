@@ -1,5 +1,6 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque, hash_map::Entry};
 
+use foldhash::fast::FixedState;
 use logitchain_core::{
     BuildContext, Candidates, Kind, ParamError, Sampler, Stage, TokenId, register_stage,
 };
@@ -96,7 +97,7 @@ impl Stage for Penalties {
             order: self.order,
             last_n: self.last_n,
             recent: VecDeque::new(),
-            counts: HashMap::new(),
+            counts: HashMap::default(),
         }))
     }
 }
@@ -111,7 +112,7 @@ struct Running {
     /// The tokens in the window, oldest first; empty where none ever leaves it.
     recent: VecDeque<TokenId>,
     /// How often each token is in the window.
-    counts: HashMap<TokenId, u32>,
+    counts: HashMap<TokenId, u32, FixedState>,
 }
 
 impl Sampler for Running {
@@ -133,11 +134,11 @@ impl Sampler for Running {
         }
         if self.last_n.is_full(self.recent.len())
             && let Some(oldest) = self.recent.pop_front()
-            && let Some(count) = self.counts.get_mut(&oldest)
+            && let Entry::Occupied(mut count) = self.counts.entry(oldest)
         {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&oldest);
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
             }
         }
         if self.last_n != Window::All {
