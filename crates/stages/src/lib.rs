@@ -1,8 +1,8 @@
 //! The built-in sampling stages, one file each, with llama.cpp's semantics.
 //!
 //! Linking this crate registers them all: `use logitchain_stages as _;`. Each
-//! file's name is the stage's name; where a stage differs from llama.cpp, its
-//! documentation says so. [`differences`] has them all on a page.
+//! file's name, or its folder's, is the stage's name; where a stage differs from
+//! llama.cpp, its documentation says so. [`differences`] has them all on a page.
 //!
 //! ```
 //! use logitchain_core::{ChainConfig, NoVocab, Registry};

@@ -106,11 +106,18 @@ impl Automaton {
         self.break_text();
     }
 
-    /// Makes room for a text of so many tokens.
-    pub(super) fn reserve(&mut self, tokens: usize) {
-        // A suffix automaton has at most 2n - 1 states and 3n - 4 followers.
-        self.states.reserve((2 * tokens).saturating_sub(self.states.len()));
-        self.followers.reserve((3 * tokens).saturating_sub(self.followers.len()));
+    /// Makes room for a text of so many tokens, the first of which is still to
+    /// come.
+    pub(super) fn make_room(&mut self, tokens: usize) {
+        // Every token adds a state and splits one at most, and a suffix automaton
+        // has at most 3n - 4 followers.
+        if self.states.capacity() <= 2 * tokens {
+            self.states = Vec::with_capacity(2 * tokens + 1);
+            self.states.push(Self::ONLY_ROOT);
+        }
+        if self.followers.capacity() < 3 * tokens {
+            self.followers = Vec::with_capacity(3 * tokens);
+        }
     }
 
     pub(super) fn tokens(&self) -> usize {
@@ -119,7 +126,7 @@ impl Automaton {
 
     /// Takes a token over which no piece reaches and which follows none.
     pub(super) fn skip(&mut self) {
-        self.tokens += 1;
+        self.tokens = self.tokens.saturating_add(1);
         self.break_text();
     }
 
@@ -131,7 +138,7 @@ impl Automaton {
     /// Appends a token. `allowed` is the length that [`find`](Self::find) will ask
     /// for, always the same.
     pub(super) fn push(&mut self, token: TokenId, allowed: u32) {
-        self.tokens += 1;
+        self.tokens = self.tokens.saturating_add(1);
         self.extend(token);
         if self.dated {
             let mut at = self.last;
@@ -340,5 +347,25 @@ impl Automaton {
         // The follower was the last token when its state was last seen.
         let place = self.states[follower.target as usize].latest - 1;
         place.checked_sub(start).filter(|inside| *inside > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One state each for runs of no token up to four; longer ones are not told
+    /// from those.
+    #[test]
+    fn a_loop_takes_no_more_memory_than_the_longest_match() {
+        let mut automaton = Automaton::new(3, true);
+        for _ in 0..1000 {
+            automaton.push(TokenId(5), 2);
+        }
+        assert!(automaton.states.len() <= 5, "{}", automaton.states.len());
+        assert!(automaton.followers.len() <= 5, "{}", automaton.followers.len());
+        let mut found = Matches::default();
+        automaton.find(2, 2, Some(0), &mut found);
+        assert_eq!(found.into_iter().map(|(id, m)| (id.0, m.length)).collect::<Vec<_>>(), [(5, 2)]);
     }
 }

@@ -85,12 +85,10 @@ impl Breakers {
         self.tails.get(&token).is_some_and(|tails| tails.iter().any(Vec::is_empty))
     }
 
-    /// Whether `spelled` is a breaker that begins with `head`.
-    fn has(&self, head: TokenId, spelled: impl ExactSizeIterator<Item = TokenId> + Clone) -> bool {
-        let tails = self.tails.get(&head).into_iter().flatten();
-        tails
-            .into_iter()
-            .any(|tail| tail.len() == spelled.len() && spelled.clone().eq(tail.iter().copied()))
+    /// Whether these tokens, from `head` to the last, are a breaker.
+    fn end(&self, tokens: &VecDeque<TokenId>, head: usize) -> bool {
+        let mut tails = self.tails.get(&tokens[head]).into_iter().flatten();
+        tails.any(|tail| tokens.range(head + 1..).eq(tail))
     }
 }
 
@@ -138,10 +136,8 @@ impl Breaks {
         // last, and none that begins before the newest. From the same first
         // token the longest counts, and that is the one completed last.
         let mut tails = 0..self.recent.len().min(oldest.saturating_add(1));
-        let completed = tails.find(|&tail| {
-            let head = self.recent.len() - 1 - tail;
-            self.breakers.has(self.recent[head], self.recent.range(head + 1..).copied())
-        });
+        let last = self.recent.len() - 1;
+        let completed = tails.find(|tail| self.breakers.end(&self.recent, last - tail));
         if let Some(tail) = completed {
             self.newest = Some(Break { age: tail, tail });
         }

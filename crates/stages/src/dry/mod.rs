@@ -257,6 +257,9 @@ mod tests {
         Accept(u32),
         /// Accept again what was accepted so long ago, so often.
         Copy(usize, usize),
+        /// Accept the first two tokens and this: many tokens come to follow the
+        /// second, which seldom stands alone.
+        Phrase(u32),
         Reset,
         /// Go on with a clone, after the original has gone another way.
         Clone,
@@ -267,6 +270,7 @@ mod tests {
             let step = prop_oneof![
                 40 => (0..vocab as u32).prop_map(Step::Accept),
                 6 => (1..30_usize, 1..30_usize).prop_map(|(back, n)| Step::Copy(back, n)),
+                10 => (0..vocab as u32).prop_map(Step::Phrase),
                 1 => Just(Step::Reset),
                 2 => Just(Step::Clone),
             ];
@@ -337,6 +341,7 @@ mod tests {
                         piece.take(n).collect()
                     }
                     Step::Copy(..) => vec![],
+                    Step::Phrase(token) => [0, 1, token].map(TokenId).to_vec(),
                     Step::Reset => {
                         naive.text.clear();
                         sampler.reset();

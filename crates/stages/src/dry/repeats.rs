@@ -53,8 +53,8 @@ impl Repeats {
         if let Window::Last(n) = self.window {
             let n = n as usize;
             if self.older.tokens() == n {
-                self.older.reserve(2 * n);
-                self.newer.reserve(2 * n);
+                // So that its lists never grow while they are in use.
+                self.newer.make_room(2 * n);
             }
             if self.older.tokens() >= n {
                 take(&mut self.newer);
@@ -62,7 +62,7 @@ impl Repeats {
         }
         take(&mut self.older);
         if let Window::Last(n) = self.window
-            && self.older.tokens() >= 2 * n as usize
+            && self.older.tokens() / 2 >= n as usize
         {
             std::mem::swap(&mut self.older, &mut self.newer);
             self.newer.clear();
