@@ -22,7 +22,7 @@
 //! ```
 //!
 //! [`Law`] lists what is asked of a stage. The stage is run by a real chain, so
-//! it meets what it will meet in use.
+//! it meets what it will meet in use. [`logits`] has inputs to measure with.
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +30,7 @@ mod behaviour;
 mod description;
 mod inputs;
 mod law;
+pub mod logits;
 mod observe;
 mod trial;
 mod vocab;
