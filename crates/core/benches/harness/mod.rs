@@ -16,6 +16,11 @@ use criterion::Criterion;
 /// Criterion's samples, and the rows of the table.
 const SAMPLES: usize = 20;
 
+/// How many floats after a cache line's boundary the logits begin: at 0 a read is
+/// fastest. At 4, where some allocators put large vectors, most loads span two
+/// lines, and the same read takes up to twice its time.
+const AFTER_LINE: usize = 0;
+
 /// How long a piece of work may take.
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, reason = "each benchmark has limits of its own kind")]
@@ -77,16 +82,18 @@ impl Report {
         mut reference: Work<'_, impl FnMut(&mut [f32]) -> Duration>,
     ) {
         let size = work.logits.len();
-        let mut buffer = vec![0.0; size];
+        let mut memory = vec![0.0; size + 32];
+        let aligned = memory.as_ptr().align_offset(64) + AFTER_LINE;
+        let buffer = &mut memory[aligned..aligned + size];
         let mut samples = Vec::new();
         self.criterion.bench_function(&format!("{name}/{size}"), |bencher| {
             bencher.iter_custom(|turns| {
                 let mut sums = [Duration::ZERO; 2];
                 for _ in 0..turns {
                     buffer.copy_from_slice(reference.logits);
-                    sums[1] += (reference.turn)(&mut buffer);
+                    sums[1] += (reference.turn)(buffer);
                     buffer.copy_from_slice(work.logits);
-                    sums[0] += (work.turn)(&mut buffer);
+                    sums[0] += (work.turn)(buffer);
                 }
                 samples.push(sums.map(|sum| sum.as_secs_f64() * 1e6 / turns as f64));
                 sums[0]
