@@ -37,9 +37,8 @@ fn main() {
     verb("keep_probable .001", &peaked, Box::new(|c| c.keep_probable(0.001)));
     verb("keep_nucleus .95", &peaked, Box::new(|c| c.keep_nucleus(0.95, 1)));
     verb("keep_nucleus .95 flat", &flat, Box::new(|c| c.keep_nucleus(0.95, 1)));
-    let distance = |p: f64| (-libm::log(p) - 3.0).abs();
-    verb("keep_lowest .9", &peaked, Box::new(move |c| c.keep_lowest(distance, 0.9, 1)));
-    verb("keep_lowest .9 flat", &flat, Box::new(move |c| c.keep_lowest(distance, 0.9, 1)));
+    verb("keep_typical .9", &peaked, Box::new(|c| c.keep_typical(3.0, 0.9, 1)));
+    verb("keep_typical .9 flat", &flat, Box::new(|c| c.keep_typical(3.0, 0.9, 1)));
     verb("drop_top 3", &peaked, Box::new(|c| c.drop_top(3)));
     verb("count_probable .1", &peaked, Box::new(|c| _ = c.count_probable(0.1)));
     verb("retain even ids", &peaked, Box::new(|c| c.retain(|c| c.id.0 % 2 == 0)));
@@ -48,7 +47,7 @@ fn main() {
     verb("deviation", &peaked, Box::new(|c| _ = c.deviation()));
     verb("temper", &peaked, Box::new(|c| c.temper(0.8)));
     verb("rescale", &peaked, Box::new(|c| c.rescale(|logit| logit * 0.5)));
-    verb("rewrite", &peaked, Box::new(|c| c.rewrite(|_, p| -((p - 0.5) * (p - 0.5)) as f32)));
+    verb("rewrite", &peaked, Box::new(|c| c.rewrite(|_, p| -((p - 0.5) * (p - 0.5)))));
     verb("adjust 64", &peaked, Box::new(|c| c.adjust(&table, |logit, less| logit - less)));
     let mut other = rng.clone();
     verb("draw", &peaked, Box::new(move |c| _ = c.draw(&mut other)));
