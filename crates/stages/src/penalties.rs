@@ -118,7 +118,9 @@ struct Running {
 impl Sampler for Running {
     fn apply(&mut self, candidates: &mut Candidates<'_>) {
         let repeat = |logit: f32| {
-            if logit <= 0.0 { logit * self.repeat } else { logit / self.repeat }
+            // Both, since a choice between values costs less than one of ways.
+            let (multiplied, divided) = (logit * self.repeat, logit / self.repeat);
+            if logit <= 0.0 { multiplied } else { divided }
         };
         let subtract =
             |logit: f32, count: u32| logit - (count as f32 * self.frequency + self.presence);

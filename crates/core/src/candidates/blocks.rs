@@ -40,13 +40,15 @@ pub(super) fn first_maximum(logits: &[f32], divisor: f32, maxima: &[f32]) -> (us
 
 impl Scratch {
     /// Appends to `found`, by id, the dense candidates whose logits lie in
-    /// `range` and not in `but`, where they are still to be divided.
+    /// `range` and not in `but`, where they are still to be divided. Stops after
+    /// the block with which they are more than `limit`.
     pub(super) fn find(
         maxima: &[f32],
         positions: &mut Vec<u32>,
         (logits, divisor): (&[f32], f32),
         (range, but): (Range, Range),
         found: &mut Vec<Candidate>,
+        limit: usize,
     ) {
         // A little more, since division rounds.
         let wide = if divisor == 1.0 { range } else { range.before_division(divisor) };
@@ -62,6 +64,9 @@ impl Scratch {
                 logit: block[at as usize] / divisor,
             };
             found.extend(positions.iter().map(candidate).filter(wanted));
+            if found.len() > limit {
+                break;
+            }
         }
     }
 
@@ -69,14 +74,27 @@ impl Scratch {
     pub(super) fn list_range(&mut self, dense: (&[f32], f32), range: Range) {
         let Self { maxima, positions, list, .. } = self;
         list.clear();
-        Self::find(maxima, positions, dense, (range, Range::NONE), list);
+        Self::find(maxima, positions, dense, (range, Range::NONE), list, usize::MAX);
     }
 
-    /// The same in `other`.
-    pub(super) fn note_range(&mut self, dense: (&[f32], f32), range: Range) {
-        std::mem::swap(&mut self.list, &mut self.other);
-        self.list_range(dense, range);
-        std::mem::swap(&mut self.list, &mut self.other);
+    /// The same in `other`, unless they are more than `limit`.
+    fn note_range(&mut self, dense: (&[f32], f32), range: Range, limit: usize) -> bool {
+        let Self { maxima, positions, other, .. } = self;
+        other.clear();
+        Self::find(maxima, positions, dense, (range, Range::NONE), other, limit);
+        other.len() <= limit
+    }
+
+    /// Corrects the maxima after logits outside a range were masked, and perhaps
+    /// some that are `tie`.
+    pub(super) fn refresh_masked(&mut self, logits: &[f32], range: Range, tie: Option<f32>) {
+        for (index, maximum) in self.maxima.iter_mut().enumerate() {
+            if *maximum < range.low {
+                *maximum = f32::NEG_INFINITY;
+            } else if *maximum > range.high || Some(*maximum) == tie {
+                *maximum = kernels::maximum(block(logits, index));
+            }
+        }
     }
 
     /// How many blocks can hold a logit that is at least `floor`.
@@ -91,23 +109,70 @@ impl Scratch {
     }
 
     /// Lists in `other` the `n` most likely dense candidates, by id.
-    pub(super) fn find_top(&mut self, (logits, divisor): (&[f32], f32), n: usize) {
+    pub(super) fn find_top(&mut self, dense: (&[f32], f32), n: usize) {
+        let (logits, divisor) = dense;
         // The n-th greatest of some parts' maxima bounds the n-th greatest logit
         // from below. Where there are too few blocks, smaller parts will do.
-        let floors = &mut self.weights;
-        floors.clear();
+        self.weights.clear();
         if n <= self.maxima.len() {
-            floors.extend_from_slice(&self.maxima);
+            self.weights.extend_from_slice(&self.maxima);
         } else if n <= logits.len().div_ceil(PART) {
-            floors.extend(logits.chunks(PART).map(|part| kernels::maximum_of_few(part) / divisor));
+            let maximum = |part: &[f32]| kernels::maximum_of_few(part) / divisor;
+            self.weights.extend(logits.chunks(PART).map(maximum));
         }
-        let floor = if (1..=floors.len()).contains(&n) {
-            *floors.select_nth_unstable_by(n - 1, |a, b| b.total_cmp(a)).1
-        } else {
-            f32::NEG_INFINITY
-        };
-        self.note_range((logits, divisor), Range::from(floor));
+        let floor = nth_greatest(&mut self.weights, n);
+        // Where the logits are sorted or tied, far too many can reach it.
+        let limit = if n <= self.maxima.len() { 4 * n + 512 } else { usize::MAX };
+        if !self.note_range(dense, Range::from(floor), limit) {
+            self.find_top_of_many(dense, n, floor, limit);
+        }
         select_top(&mut self.other, n, &mut self.weights);
+    }
+
+    /// Lists in `other` at least the `n` most likely, of more than `limit` that
+    /// reach `floor`.
+    fn find_top_of_many(&mut self, dense: (&[f32], f32), n: usize, floor: f32, limit: usize) {
+        let (logits, divisor) = dense;
+        let mut floor = floor;
+        if !self.note_range(dense, Range::from(floor.next_up()), limit) {
+            // Smaller parts of the blocks that hold them give a higher bound.
+            self.weights.clear();
+            for (index, _) in self.maxima.iter().enumerate().filter(|(_, max)| **max >= floor) {
+                let parts = block(logits, index).chunks(PART).map(kernels::maximum_of_few);
+                self.weights.extend(parts.map(|max| max / divisor));
+            }
+            floor = nth_greatest(&mut self.weights, n);
+            self.note_range(dense, Range::from(floor.next_up()), usize::MAX);
+        }
+        // Of those that are just at the bound, the first.
+        let missing = n.saturating_sub(self.other.len());
+        if missing > 0 {
+            let Self { maxima, positions, list, other, .. } = self;
+            let equals = Range { low: floor, high: floor };
+            list.clear();
+            Self::find(maxima, positions, dense, (equals, Range::NONE), list, missing);
+            list.truncate(missing);
+            other.extend_from_slice(list);
+            other.sort_unstable_by_key(|c| c.id);
+        }
+    }
+
+    /// The candidate that is the `n`-th, counted from 1, of those with a logit, by
+    /// id.
+    pub(super) fn nth_equal(&self, logits: &[f32], logit: f32, n: usize) -> Option<Candidate> {
+        let mut left = n;
+        for (index, _) in self.maxima.iter().enumerate().filter(|(_, max)| **max >= logit) {
+            let block = block(logits, index);
+            let after = kernels::count_at_least(block, logit.next_up());
+            let count = kernels::count_at_least(block, logit) - after;
+            if left <= count {
+                let mut equals = block.iter().enumerate().filter(|(_, l)| **l == logit);
+                let (at, _) = equals.nth(left - 1)?;
+                return Some(Candidate { id: TokenId((index * BLOCK + at) as u32), logit });
+            }
+            left -= count;
+        }
+        None
     }
 
     /// Notes each dense block's sum of `exp(logit - best)`.
@@ -151,6 +216,15 @@ impl Scratch {
             self.masses.push(mass);
             start += block.len();
         }
+    }
+}
+
+/// The `n`-th greatest of some numbers; if they are fewer, less than any.
+fn nth_greatest(numbers: &mut [f32], n: usize) -> f32 {
+    if (1..=numbers.len()).contains(&n) {
+        *numbers.select_nth_unstable_by(n - 1, |a, b| b.total_cmp(a)).1
+    } else {
+        f32::NEG_INFINITY
     }
 }
 

@@ -1,7 +1,7 @@
 //! Verbs that drop candidates.
 
 use super::{Candidate, Candidates, Fault, Order, Scratch, blocks, select_top, weight};
-use crate::kernels::{self, Range};
+use crate::kernels::{self, BLOCK, Range};
 
 /// Where more than one candidate of so many stays, listing them would cost more
 /// than masking the others.
@@ -143,15 +143,15 @@ impl Candidates<'_> {
     /// `at_least`. Says whether it has.
     fn keep_from(&mut self, floor: f32, at_least: usize) -> bool {
         let range = Range::from(floor);
-        if self.scratch.hot_blocks(range.low) * 8 > self.scratch.maxima.len() {
+        let hot = self.scratch.hot_blocks(range.low);
+        if hot >= at_least && hot * 8 > self.scratch.maxima.len() {
             self.settle();
-            let count = self.scratch.count_at_least(self.logits, range.low);
-            if count < at_least {
-                return false;
-            }
-            if count * LISTED > self.logits.len() {
+            // Some blocks tell how many there are about.
+            let some = self.logits.chunks(BLOCK).step_by(16);
+            let count: usize = some.map(|block| kernels::count_at_least(block, range.low)).sum();
+            if count * 16 * LISTED > self.logits.len() {
                 kernels::mask(self.logits, range, None);
-                self.refresh_all();
+                self.scratch.refresh_masked(self.logits, range, None);
                 return true;
             }
         }
@@ -169,7 +169,7 @@ impl Candidates<'_> {
         let (before, after) = self.logits.split_at_mut(last.id.index() + 1);
         kernels::mask(before, range, None);
         kernels::mask(after, range, Some(last.logit));
-        self.refresh_all();
+        self.scratch.refresh_masked(self.logits, range, Some(last.logit));
     }
 
     /// Notes the greatest logit of every block anew.

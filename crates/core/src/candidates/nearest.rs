@@ -21,8 +21,9 @@ const NEAR: [f32; 3] = [2.0, 4.0, 8.0];
 /// So few candidates between both ends of a bracket are looked at one by one.
 const ENOUGH: usize = 2048;
 
-/// How often a bracket is narrowed; each time halves it, more often does better.
-const MAX_ROUNDS: usize = 40;
+/// How often a bracket is narrowed at most. Where few values are shared by many
+/// logits, no bracket gets narrow.
+const MAX_ROUNDS: usize = 16;
 
 /// How many logits are a sample.
 const SAMPLE: usize = 2048;
@@ -366,13 +367,9 @@ impl Candidates<'_> {
             self.scratch.weigh_dense(self.logits, wanted.best);
         }
         let total = self.mass();
-        let Scratch { maxima, positions, weights, other, .. } = &mut *self.scratch;
+        let Scratch { weights, .. } = &mut *self.scratch;
         let (inside, outside) = Weighed { logits: self.logits, weights }.bracket(wanted, total);
-        other.clear();
-        let ranges = (outside.range, inside.range);
-        Scratch::find(maxima, positions, (self.logits, 1.0), ranges, other);
-        let found = (inside.mass, inside.count);
-        let Some((last, count)) = last_wanted(other, weights, wanted, found) else {
+        let Some((last, count)) = self.last_between(wanted, inside, outside) else {
             // Rounding kept the sum over all below what was asked for.
             return;
         };
@@ -389,6 +386,30 @@ impl Candidates<'_> {
             self.list_made();
             self.scratch.list.retain(|c| wanted.compare(c, &last).is_le());
         }
+    }
+}
+
+impl Candidates<'_> {
+    /// The last candidate that must stay, of those between two reaches, and how
+    /// many stay with it and the nearer ones.
+    fn last_between(
+        &mut self,
+        wanted: &Wanted,
+        inside: Reach,
+        outside: Reach,
+    ) -> Option<(Candidate, usize)> {
+        let Scratch { maxima, positions, weights, other, .. } = &mut *self.scratch;
+        let Range { low, high } = outside.range;
+        if low == high && inside.count == 0 {
+            // All are equal.
+            let weight = f64::from(kernels::exp(low - wanted.best));
+            let n = ((wanted.mass / weight).ceil() as usize).clamp(1, outside.count);
+            return self.scratch.nth_equal(self.logits, low, n).map(|last| (last, n));
+        }
+        other.clear();
+        let ranges = (outside.range, inside.range);
+        Scratch::find(maxima, positions, (self.logits, 1.0), ranges, other, usize::MAX);
+        last_wanted(other, weights, wanted, (inside.mass, inside.count))
     }
 }
 
