@@ -97,6 +97,11 @@ impl Scratch {
         }
     }
 
+    /// Whether many candidates are near the best.
+    pub(super) fn is_flat(&self, best: f32) -> bool {
+        self.hot_blocks(best - 2.0) * 4 > self.maxima.len()
+    }
+
     /// How many blocks can hold a logit that is at least `floor`.
     pub(super) fn hot_blocks(&self, floor: f32) -> usize {
         kernels::count_at_least(&self.maxima, floor)
@@ -113,20 +118,20 @@ impl Scratch {
         let (logits, divisor) = dense;
         // The n-th greatest of some parts' maxima bounds the n-th greatest logit
         // from below. Where there are too few blocks, smaller parts will do.
-        self.weights.clear();
+        self.spare.clear();
         if n <= self.maxima.len() {
-            self.weights.extend_from_slice(&self.maxima);
+            self.spare.extend_from_slice(&self.maxima);
         } else if n <= logits.len().div_ceil(PART) {
             let maximum = |part: &[f32]| kernels::maximum_of_few(part) / divisor;
-            self.weights.extend(logits.chunks(PART).map(maximum));
+            self.spare.extend(logits.chunks(PART).map(maximum));
         }
-        let floor = nth_greatest(&mut self.weights, n);
+        let floor = nth_greatest(&mut self.spare, n);
         // Where the logits are sorted or tied, far too many can reach it.
         let limit = if n <= self.maxima.len() { 4 * n + 512 } else { usize::MAX };
         if !self.note_range(dense, Range::from(floor), limit) {
             self.find_top_of_many(dense, n, floor, limit);
         }
-        select_top(&mut self.other, n, &mut self.weights);
+        select_top(&mut self.other, n, &mut self.spare);
     }
 
     /// Lists in `other` at least the `n` most likely, of more than `limit` that
@@ -136,12 +141,12 @@ impl Scratch {
         let mut floor = floor;
         if !self.note_range(dense, Range::from(floor.next_up()), limit) {
             // Smaller parts of the blocks that hold them give a higher bound.
-            self.weights.clear();
+            self.spare.clear();
             for (index, _) in self.maxima.iter().enumerate().filter(|(_, max)| **max >= floor) {
                 let parts = block(logits, index).chunks(PART).map(kernels::maximum_of_few);
-                self.weights.extend(parts.map(|max| max / divisor));
+                self.spare.extend(parts.map(|max| max / divisor));
             }
-            floor = nth_greatest(&mut self.weights, n);
+            floor = nth_greatest(&mut self.spare, n);
             self.note_range(dense, Range::from(floor.next_up()), usize::MAX);
         }
         // Of those that are just at the bound, the first.
@@ -191,18 +196,19 @@ impl Scratch {
     pub(super) fn weigh_dense(&mut self, logits: &[f32], best: f32) {
         self.masses.clear();
         self.masses.resize(logits.len().div_ceil(BLOCK), 0.0);
-        self.weights.resize(logits.len(), 0.0);
-        kernels::weigh(logits, best, &mut self.weights, &mut self.masses);
+        // What stood there is overwritten, so that clearing it would be in vain.
+        self.weights.resize(self.weights.len().max(logits.len()), 0.0);
+        kernels::weigh(logits, best, &mut self.weights[..logits.len()], &mut self.masses);
     }
 
     /// Notes the weight `exp(logit - best)` of every candidate in `list`, which
     /// lies by id, and the sum of each block that has some.
     pub(super) fn weigh_list(&mut self, best: f32) {
-        weigh(&self.list, best, &mut self.weights);
+        weigh(&self.list, best, &mut self.spare);
         self.masses.clear();
         let mut start = 0;
         for block in listed(&self.list) {
-            let weights = &self.weights[start..start + block.len()];
+            let weights = &self.spare[start..start + block.len()];
             let at = |n: usize| (block[n].id.index() % BLOCK, weights[n]);
             let mass = match block.len() {
                 1 => kernels::mass_of_few(at(0), None),

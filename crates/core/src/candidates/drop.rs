@@ -25,14 +25,14 @@ impl Candidates<'_> {
                 self.take_other();
             }
             Some(order) => {
-                let Scratch { list, weights, .. } = &mut *self.scratch;
+                let Scratch { list, spare, .. } = &mut *self.scratch;
                 if n >= list.len() {
                     return;
                 }
                 if order == Order::Rank {
                     list.truncate(n);
                 } else {
-                    select_top(list, n, weights);
+                    select_top(list, n, spare);
                 }
             }
         }

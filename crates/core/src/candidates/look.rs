@@ -98,10 +98,10 @@ impl Candidates<'_> {
             Some(Order::Rank) => {}
             None => self.scratch.find_top((self.logits, self.divisor), n),
             Some(_) => {
-                let Scratch { list, other, weights, .. } = &mut *self.scratch;
+                let Scratch { list, other, spare, .. } = &mut *self.scratch;
                 other.clear();
                 other.extend_from_slice(list);
-                select_top(other, n, weights);
+                select_top(other, n, spare);
             }
         }
         let Scratch { list, other, .. } = &mut *self.scratch;
@@ -171,7 +171,9 @@ impl Candidates<'_> {
     /// where `x` is how far their logits lie from its.
     fn weighted_but(&mut self, best: Candidate) -> (f64, f64) {
         let (index, at) = (best.id.index() / BLOCK, best.id.index() % BLOCK);
-        let Scratch { list, masses, .. } = &mut *self.scratch;
+        // Where many are near the best, the weights will be needed too.
+        let noted = self.order.is_none() && self.scratch.is_flat(best.logit);
+        let Scratch { list, masses, weights, .. } = &mut *self.scratch;
         masses.clear();
         let (mut count, mut products) = (1, 0.0);
         let mut own = [f32::NEG_INFINITY; BLOCK];
@@ -182,9 +184,16 @@ impl Candidates<'_> {
                 let (before, rest) = self.logits.split_at(index * BLOCK);
                 let (block, after) = rest.split_at(rest.len().min(BLOCK));
                 own[..block.len()].copy_from_slice(block);
-                let (masses_before, rest) = masses.split_at_mut(index);
-                for (logits, masses) in [(before, masses_before), (after, &mut rest[1..])] {
-                    let (found, moment) = kernels::weighted(logits, best.logit, masses);
+                weights.resize(weights.len().max(self.logits.len()), 0.0);
+                let (masses_before, masses_after) = masses.split_at_mut(index);
+                let (weights_before, rest) = weights.split_at_mut(index * BLOCK);
+                let weights_after = &mut rest[block.len()..][..after.len()];
+                for (logits, masses, weights) in [
+                    (before, masses_before, weights_before),
+                    (after, &mut masses_after[1..], weights_after),
+                ] {
+                    let weights = if noted { weights } else { &mut [] };
+                    let (found, moment) = kernels::weighted(logits, best.logit, masses, weights);
                     count += found;
                     products += moment;
                 }
@@ -201,7 +210,8 @@ impl Candidates<'_> {
                         own = logits;
                         place = masses.len();
                     } else {
-                        let (found, moment) = kernels::weighted(&logits, best.logit, &mut mass);
+                        let (found, moment) =
+                            kernels::weighted(&logits, best.logit, &mut mass, &mut []);
                         count += found;
                         moments[usize::from(of > index)] += moment;
                     }
@@ -213,12 +223,18 @@ impl Candidates<'_> {
         };
         own[at] = f32::NEG_INFINITY;
         let mut mass = [0.0];
-        let (found, moment) = kernels::weighted(&own, best.logit, &mut mass);
+        let (found, moment) = kernels::weighted(&own, best.logit, &mut mass, &mut []);
         let rest = masses.iter().sum::<f64>() + mass[0];
         // With it the block has the mass that others count on.
         own[at] = best.logit;
         kernels::masses(&own, best.logit, &mut mass);
         masses[place] = mass[0];
+        if noted {
+            let end = self.logits.len().min((index + 1) * BLOCK);
+            let weights = &mut weights[index * BLOCK..end];
+            kernels::weights(&own[..weights.len()], best.logit, weights);
+            self.weighed = true;
+        }
         self.mass = Some(masses.iter().sum());
         self.count.set(Some(count + found));
         (rest, products + moment)

@@ -50,8 +50,10 @@ pub struct Scratch {
     list: Vec<Candidate>,
     /// A second list, of what a verb has found.
     other: Vec<Candidate>,
-    /// Weights of the dense logits or of the list, or logits to select from.
+    /// Weights of the dense logits; there may be more, of others.
     weights: Vec<f32>,
+    /// Weights of listed candidates, or logits to select from.
+    spare: Vec<f32>,
     /// The probabilities before logits were rewritten by them.
     before: Vec<f32>,
     /// The mass of each block, while `mass` is known.

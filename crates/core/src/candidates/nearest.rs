@@ -16,7 +16,7 @@ use crate::{
 const FEW: usize = 48;
 
 /// How far to look for a nucleus that is near.
-const NEAR: [f32; 3] = [2.0, 4.0, 8.0];
+const NEAR: [f64; 3] = [2.0, 4.0, 8.0];
 
 /// So few candidates between both ends of a bracket are looked at one by one.
 const ENOUGH: usize = 2048;
@@ -26,7 +26,7 @@ const ENOUGH: usize = 2048;
 const MAX_ROUNDS: usize = 16;
 
 /// How many logits are a sample.
-const SAMPLE: usize = 2048;
+const SAMPLE: usize = 1024;
 
 /// Buckets into which candidates are put by their distance.
 const BUCKETS: usize = 256;
@@ -252,11 +252,10 @@ impl Candidates<'_> {
     /// Where many candidates are not far from the best, all weights will be needed
     /// besides their sum.
     fn guess_flat(&mut self) {
-        let flat = |floor| self.scratch.hot_blocks(floor) * 4 > self.scratch.maxima.len();
         let dense = self.order.is_none() && !self.mirror && self.mass.is_none();
-        if dense && flat(self.best().logit - NEAR[0]) {
+        let best = self.best().logit;
+        if dense && self.scratch.is_flat(best) {
             self.settle();
-            let best = self.best().logit;
             self.scratch.weigh_dense(self.logits, best);
             self.mass = Some(self.scratch.masses.iter().sum());
             self.weighed = true;
@@ -319,10 +318,10 @@ impl Candidates<'_> {
 
     /// Keeps what is wanted of the list.
     fn keep_listed(&mut self, wanted: &Wanted, min_keep: usize) {
-        let Scratch { list, other, weights, .. } = &mut *self.scratch;
+        let Scratch { list, other, spare, .. } = &mut *self.scratch;
         other.clear();
         other.extend_from_slice(list);
-        let Some((mut last, count)) = last_wanted(other, weights, wanted, (0.0, 0)) else {
+        let Some((mut last, count)) = last_wanted(other, spare, wanted, (0.0, 0)) else {
             return;
         };
         if count < min_keep {
@@ -341,14 +340,14 @@ impl Candidates<'_> {
     /// candidates are.
     fn keep_near(&mut self, wanted: &Wanted, min_keep: usize) -> bool {
         for reach in NEAR {
-            let range = wanted.within(f64::from(reach));
+            let range = wanted.within(reach);
             if self.scratch.hot_blocks(range.low) * 4 > self.scratch.maxima.len() {
                 return false;
             }
             self.scratch.list_range((self.logits, self.divisor), range);
-            let Scratch { list, weights, .. } = &mut *self.scratch;
-            blocks::weigh(list, wanted.best, weights);
-            let mass: f64 = weights.iter().map(|w| f64::from(*w)).sum();
+            let Scratch { list, spare, .. } = &mut *self.scratch;
+            blocks::weigh(list, wanted.best, spare);
+            let mass: f64 = spare.iter().map(|w| f64::from(*w)).sum();
             // A thousandth more than needed, so that the order of the sum
             // cannot matter; a narrow miss only costs another round.
             if mass > wanted.mass * 1.001 && list.len() >= min_keep {
@@ -367,7 +366,7 @@ impl Candidates<'_> {
             self.scratch.weigh_dense(self.logits, wanted.best);
         }
         let total = self.mass();
-        let Scratch { weights, .. } = &mut *self.scratch;
+        let weights = &self.scratch.weights[..self.logits.len()];
         let (inside, outside) = Weighed { logits: self.logits, weights }.bracket(wanted, total);
         let Some((last, count)) = self.last_between(wanted, inside, outside) else {
             // Rounding kept the sum over all below what was asked for.
@@ -398,7 +397,7 @@ impl Candidates<'_> {
         inside: Reach,
         outside: Reach,
     ) -> Option<(Candidate, usize)> {
-        let Scratch { maxima, positions, weights, other, .. } = &mut *self.scratch;
+        let Scratch { maxima, positions, spare, other, .. } = &mut *self.scratch;
         let Range { low, high } = outside.range;
         if low == high && inside.count == 0 {
             // All are equal.
@@ -409,7 +408,7 @@ impl Candidates<'_> {
         other.clear();
         let ranges = (outside.range, inside.range);
         Scratch::find(maxima, positions, (self.logits, 1.0), ranges, other, usize::MAX);
-        last_wanted(other, weights, wanted, (inside.mass, inside.count))
+        last_wanted(other, spare, wanted, (inside.mass, inside.count))
     }
 }
 

@@ -225,24 +225,38 @@ kernels! {
     }
 
     /// Writes every block's sum of `exp(x)` to `masses`, where `x` is `logit -
-    /// best`. Gives the number of unmasked logits, and the sum of `exp(x) * x`.
-    pub(crate) fn weighted<V>(logits: &[f32], best: f32, masses: &mut [f64]) -> (usize, f64) {
+    /// best`, and each of them to `weights`, if that is not empty. Gives the number
+    /// of unmasked logits, and the sum of `exp(x) * x`.
+    pub(crate) fn weighted<V>(
+        logits: &[f32],
+        best: f32,
+        masses: &mut [f64],
+        weights: &mut [f32],
+    ) -> (usize, f64) {
         let best = V::splat(best);
+        let noted = !weights.is_empty();
         let (blocks, rest) = logits.as_chunks();
-        let mut last = [f32::NEG_INFINITY; BLOCK];
+        let (weights, weights_left) = weights.as_chunks_mut::<BLOCK>();
+        let (mut last, mut last_weights) = ([f32::NEG_INFINITY; BLOCK], [0.0; BLOCK]);
         let (one, none) = (V::splat(1.0), V::splat(0.0));
         let (mut counts, mut moment) = ([none; FOUR], 0.0);
         for (index, mass) in masses.iter_mut().enumerate() {
             let parts = parts(block(blocks, rest, index, &mut last));
+            let to =
+                if index < weights.len() { &mut weights[index] } else { &mut last_weights };
+            let (to, _) = to.as_chunks_mut::<LANES>();
             let (mut masses, mut moments) = ([none; FOUR], [none; FOUR]);
             for four in 0..FOUR {
-                let mut weights = [V::splat(0.0); FOUR];
-                let mut products = [V::splat(0.0); FOUR];
+                let mut weights = [none; FOUR];
+                let mut products = [none; FOUR];
                 for at in 0..FOUR {
                     let part = V::load(&parts[four * FOUR + at]);
                     let unmasked = part.at_least(V::splat(f32::MIN));
                     let x = part.sub(best);
                     weights[at] = vector::exp(x);
+                    if noted {
+                        weights[at].store(&mut to[four * FOUR + at]);
+                    }
                     // Where a weight is 0, x may be infinite and the product no number.
                     let weighs = weights[at].at_least(V::splat(f32::MIN_POSITIVE));
                     products[at] = weights[at].mul(x).select(weighs, none);
@@ -253,6 +267,9 @@ kernels! {
             }
             *mass = tree(masses).sum();
             moment += tree(moments).sum();
+        }
+        if noted {
+            weights_left.copy_from_slice(&last_weights[..weights_left.len()]);
         }
         (tree(counts).sum() as usize, moment)
     }

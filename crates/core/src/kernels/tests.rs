@@ -83,6 +83,7 @@ proptest! {
             over::weights::<Plain>(&logits, best, &mut d);
             let same = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
             prop_assert!(same(&c, &d));
+            let weights_of = c.clone();
             let range = Range { low: floor, high: floor + 9.0 };
             let (mass, count) = mass_within(&logits, &c, range);
             prop_assert_eq!((mass, count), over::mass_within::<Plain>(&logits, &c, range));
@@ -92,8 +93,12 @@ proptest! {
             prop_assert!((mass - sum).abs() <= sum * 1e-6);
 
             let (mut c, mut d) = (vec![0.0; blocks], vec![0.0; blocks]);
-            let (count, moment) = weighted(&logits, best, &mut c);
-            let plain = over::weighted::<Plain>(&logits, best, &mut d);
+            let (mut w, mut v) = (vec![0.0; logits.len()], vec![0.0; logits.len()]);
+            let (count, moment) = weighted(&logits, best, &mut c, &mut w);
+            let plain = over::weighted::<Plain>(&logits, best, &mut d, &mut v);
+            prop_assert!(same(&w, &v) && same(&w, &weights_of));
+            let unnoted = weighted(&logits, best, &mut d, &mut []);
+            prop_assert_eq!((count, moment.to_bits()), (unnoted.0, unnoted.1.to_bits()));
             prop_assert_eq!((count, moment.to_bits()), (plain.0, plain.1.to_bits()));
             prop_assert_eq!(&c, &d);
             prop_assert_eq!(&c, &masses_of);
