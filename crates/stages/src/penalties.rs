@@ -1,4 +1,5 @@
 use std::collections::{HashMap, VecDeque, hash_map::Entry};
+use std::hint::select_unpredictable;
 
 use foldhash::fast::FixedState;
 use logitchain_core::{
@@ -118,9 +119,8 @@ struct Running {
 impl Sampler for Running {
     fn apply(&mut self, candidates: &mut Candidates<'_>) {
         let repeat = |logit: f32| {
-            // Both, since a choice between values costs less than one of ways.
-            let (multiplied, divided) = (logit * self.repeat, logit / self.repeat);
-            if logit <= 0.0 { multiplied } else { divided }
+            // As good as random: a wrong guess would cost more than both.
+            select_unpredictable(logit <= 0.0, logit * self.repeat, logit / self.repeat)
         };
         let subtract =
             |logit: f32, count: u32| logit - (count as f32 * self.frequency + self.presence);

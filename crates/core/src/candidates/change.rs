@@ -44,10 +44,15 @@ impl Candidates<'_> {
     pub fn rescale(&mut self, f: impl Fn(f32) -> f32) {
         self.settle();
         match self.order {
-            None => kernels::map(self.logits, f),
-            Some(_) => self.scratch.list.iter_mut().for_each(|c| c.logit = f(c.logit)),
+            None => {
+                let fine = kernels::map(self.logits, f, &mut self.scratch.maxima);
+                self.rewritten(fine);
+            }
+            Some(_) => {
+                self.scratch.list.iter_mut().for_each(|c| c.logit = f(c.logit));
+                self.rewritten(false);
+            }
         }
-        self.rewritten();
         // Rounding can make equals of neighbours, which then rank by id; only
         // llama.cpp's array leaves them as they lie.
         let ranked = |a: &Candidate, b: &Candidate| {
@@ -70,8 +75,8 @@ impl Candidates<'_> {
             std::mem::swap(weights, before);
         }
         let mass = self.mass();
-        let Scratch { list, before, .. } = &mut *self.scratch;
-        match self.order {
+        let Scratch { list, before, maxima, .. } = &mut *self.scratch;
+        let fine = match self.order {
             _ if self.mirror => {
                 self.make_sparse();
                 let probability = |logit| (f64::from(weight(true, logit - best)) / mass) as f32;
@@ -79,19 +84,19 @@ impl Candidates<'_> {
                 before.clear();
                 before.extend(list.iter().map(|c| probability(c.logit)));
                 list.iter_mut().zip(before).for_each(|(c, p)| c.logit = f(c.logit, *p));
+                false
             }
-            None => {
-                kernels::map_weighted(self.logits, before, (1.0 / mass) as f32, f);
-            }
+            None => kernels::map_weighted(self.logits, before, (1.0 / mass) as f32, f, maxima),
             Some(_) => {
                 blocks::weigh(list, best, before);
                 for (c, p) in list.iter_mut().zip(before) {
                     *p *= (1.0 / mass) as f32;
                     c.logit = f(c.logit, *p);
                 }
+                false
             }
-        }
-        self.rewritten();
+        };
+        self.rewritten(fine);
         self.forget_rank();
     }
 
@@ -147,11 +152,12 @@ impl Candidates<'_> {
         self.touch();
     }
 
-    /// Looks at logits that a function has replaced. What is no number is masked,
-    /// so that the stage can go on to its end.
-    fn rewritten(&mut self) {
+    /// Looks at logits that a function has replaced, unless dense ones are known to
+    /// be fine. What is no number is masked, so that the stage can go on to its
+    /// end.
+    fn rewritten(&mut self, fine: bool) {
         let bad = match self.order {
-            None if blocks::maxima(self.logits, &mut self.scratch.maxima) => None,
+            None if fine => None,
             None => {
                 let bad = |(logit, _): &(&mut f32, u32)| !is_logit(**logit);
                 let mut first = None;
@@ -180,6 +186,7 @@ impl Candidates<'_> {
         self.touch();
     }
 
+    #[inline]
     fn set_dense(&mut self, at: usize, new: f32) {
         if !is_logit(new) {
             self.break_at(TokenId(at as u32), new);

@@ -71,27 +71,15 @@ kernels! {
     /// Writes the greatest logit of every block to `maxima`. False if a logit is
     /// NaN or +inf; seldom also where none is, so that it is worth a closer look.
     pub(crate) fn maxima<V>(logits: &[f32], maxima: &mut [f32]) -> bool {
-        // A NaN stays in a sum, whatever is added.
         let mut sums = V::splat(0.0);
-        let mut greatest = f32::NEG_INFINITY;
         let (blocks, rest) = logits.as_chunks();
         let mut last = [f32::NEG_INFINITY; BLOCK];
         for (index, maximum) in maxima.iter_mut().enumerate() {
-            let parts = parts(block(blocks, rest, index, &mut last));
-            let mut max = [V::splat(f32::NEG_INFINITY); FOUR];
-            let mut sum = [V::splat(0.0); FOUR];
-            for first in (0..PARTS).step_by(FOUR) {
-                for at in 0..FOUR {
-                    let part = V::load(&parts[first + at]);
-                    max[at] = part.max(max[at]);
-                    sum[at] = part.add(sum[at]);
-                }
-            }
-            *maximum = max[0].max(max[1]).max(max[2].max(max[3])).greatest();
-            greatest = if *maximum > greatest { *maximum } else { greatest };
-            sums = sums.add(tree(sum));
+            let (max, sum) = greatest_and_sum::<V>(block(blocks, rest, index, &mut last));
+            *maximum = max;
+            sums = sums.add(sum);
         }
-        greatest < f32::INFINITY && !sums.sum().is_nan()
+        over::maximum::<V>(maxima) < f32::INFINITY && !sums.sum().is_nan()
     }
 
     /// The greatest of some logits, none of which is NaN.
@@ -409,27 +397,59 @@ kernels! {
         }
     }
 
-    /// Replaces every unmasked logit by `f` of it.
-    pub(crate) fn map<V, F: Rescale>(logits: &mut [f32], f: F) {
-        for logit in logits {
+    /// Replaces every unmasked logit by `f` of it, and notes maxima as [`maxima`]
+    /// does.
+    pub(crate) fn map<V, F: Rescale>(logits: &mut [f32], f: F, maxima: &mut [f32]) -> bool {
+        for logit in &mut *logits {
             *logit = if *logit > f32::NEG_INFINITY { f.of(*logit) } else { f32::NEG_INFINITY };
         }
+        over::maxima::<V>(logits, maxima)
     }
 
     /// Replaces every unmasked logit by `f` of it and of its probability, which
-    /// is `scale` times its weight, over which it is written.
+    /// is `scale` times its weight, over which it is written. Notes maxima as
+    /// [`maxima`] does.
     pub(crate) fn map_weighted<V, F: Rewrite>(
         logits: &mut [f32],
         weights: &mut [f32],
         scale: f32,
         f: F,
-    ) {
-        for (logit, weight) in logits.iter_mut().zip(weights) {
-            *weight *= scale;
-            let new = f.of(*logit, *weight);
-            *logit = if *logit > f32::NEG_INFINITY { new } else { f32::NEG_INFINITY };
+        maxima: &mut [f32],
+    ) -> bool {
+        let mut sums = V::splat(0.0);
+        let mut last = [f32::NEG_INFINITY; BLOCK];
+        let blocks = logits.chunks_mut(BLOCK).zip(weights.chunks_mut(BLOCK));
+        for ((logits, weights), maximum) in blocks.zip(&mut *maxima) {
+            for (logit, weight) in logits.iter_mut().zip(weights) {
+                *weight *= scale;
+                let new = f.of(*logit, *weight);
+                *logit = if *logit > f32::NEG_INFINITY { new } else { f32::NEG_INFINITY };
+            }
+            // While the block is at hand.
+            let (blocks, rest) = logits.as_chunks();
+            let (max, sum) = greatest_and_sum::<V>(block(blocks, rest, 0, &mut last));
+            *maximum = max;
+            sums = sums.add(sum);
+        }
+        over::maximum::<V>(maxima) < f32::INFINITY && !sums.sum().is_nan()
+    }
+}
+
+/// The greatest logit of a block, and sums of all, which are NaN if one is:
+/// whatever is added to a NaN, it stays.
+#[inline(always)]
+fn greatest_and_sum<V: Vector>(block: &[f32; BLOCK]) -> (f32, V) {
+    let parts = parts(block);
+    let mut max = [V::splat(f32::NEG_INFINITY); FOUR];
+    let mut sum = [V::splat(0.0); FOUR];
+    for first in (0..PARTS).step_by(FOUR) {
+        for at in 0..FOUR {
+            let part = V::load(&parts[first + at]);
+            max[at] = part.max(max[at]);
+            sum[at] = part.add(sum[at]);
         }
     }
+    (max[0].max(max[1]).max(max[2].max(max[3])).greatest(), tree(sum))
 }
 
 /// One of the blocks, or what is left, with masks for what is missing from it.
