@@ -162,6 +162,13 @@ impl Scratch {
         }
     }
 
+    /// The `n`-th greatest of the dense logits.
+    pub(super) fn nth_greatest_of(&mut self, logits: &[f32], n: usize) -> f32 {
+        self.spare.clear();
+        self.spare.extend_from_slice(logits);
+        nth_greatest(&mut self.spare, n)
+    }
+
     /// The candidate that is the `n`-th, counted from 1, of those with a logit, by
     /// id.
     pub(super) fn nth_equal(&self, logits: &[f32], logit: f32, n: usize) -> Option<Candidate> {

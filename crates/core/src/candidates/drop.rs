@@ -21,6 +21,10 @@ impl Candidates<'_> {
                 if n >= self.logits.len() {
                     return;
                 }
+                if n * 16 > self.logits.len() {
+                    self.mask_but_top(n);
+                    return;
+                }
                 self.scratch.find_top((self.logits, self.divisor), n);
                 self.take_other();
             }
@@ -170,6 +174,20 @@ impl Candidates<'_> {
         kernels::mask(before, range, None);
         kernels::mask(after, range, Some(last.logit));
         self.scratch.refresh_masked(self.logits, range, Some(last.logit));
+    }
+
+    /// Masks all dense candidates but the `n` most likely.
+    fn mask_but_top(&mut self, n: usize) {
+        self.settle();
+        let low = self.scratch.nth_greatest_of(self.logits, n);
+        if low == f32::NEG_INFINITY {
+            return;
+        }
+        let above = self.scratch.count_at_least(self.logits, low.next_up());
+        if let Some(last) = self.scratch.nth_equal(self.logits, low, n - above) {
+            self.mask_but(Range::from(low), last);
+        }
+        self.drop_done(true);
     }
 
     /// Notes the greatest logit of every block anew.

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Candidate, Candidates, Order, SLACK, Scratch, blocks, drop::LISTED, weight};
+use super::{Candidate, Candidates, Order, SLACK, Scratch, blocks, dense, drop::LISTED, weight};
 use crate::{
     TokenId,
     kernels::{self, Range},
@@ -330,8 +330,7 @@ impl Candidates<'_> {
             }
             other.clear();
             other.extend_from_slice(list);
-            let order = |a: &Candidate, b: &Candidate| wanted.compare(a, b);
-            last = *other.select_nth_unstable_by(min_keep - 1, order).1;
+            last = nth_wanted(other, wanted, min_keep);
         }
         list.retain(|c| wanted.compare(c, &last).is_le());
     }
@@ -368,14 +367,19 @@ impl Candidates<'_> {
         let total = self.mass();
         let weights = &self.scratch.weights[..self.logits.len()];
         let (inside, outside) = Weighed { logits: self.logits, weights }.bracket(wanted, total);
-        let Some((last, count)) = self.last_between(wanted, inside, outside) else {
+        let Some((mut last, mut count)) = self.last_between(wanted, inside, outside) else {
             // Rounding kept the sum over all below what was asked for.
             return;
         };
         if count < min_keep {
-            self.make_sparse();
-            self.keep_listed(wanted, min_keep);
-            return;
+            let other = &mut self.scratch.other;
+            other.clear();
+            other.extend(dense(self.logits));
+            if min_keep >= other.len() {
+                return;
+            }
+            last = nth_wanted(other, wanted, min_keep);
+            count = min_keep;
         }
         let range = wanted.up_to(&last);
         if count * LISTED > self.logits.len() {
@@ -410,6 +414,11 @@ impl Candidates<'_> {
         Scratch::find(maxima, positions, (self.logits, 1.0), ranges, other, usize::MAX);
         last_wanted(other, spare, wanted, (inside.mass, inside.count))
     }
+}
+
+/// The `n`-th candidate, counted from 1, in order of what is wanted.
+fn nth_wanted(list: &mut [Candidate], wanted: &Wanted, n: usize) -> Candidate {
+    *list.select_nth_unstable_by(n - 1, |a, b| wanted.compare(a, b)).1
 }
 
 /// The last candidate that must stay so that the mass is reached, and how many
