@@ -5,13 +5,17 @@
 //! taken off after a logit bias, which moves logits and leaves it on. Both are
 //! known differences, and would hide others.
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+};
 
 use logitchain_core::{Candidates, Registry, RngKind, Scratch, TokenId, Vocab};
 
 use crate::{
     llama::{Entry, Model, Sampler},
     random::Case,
+    rounding::{self, Change, Memory, Probabilities, Right},
     stages::Stage,
     vocab::Sized,
 };
@@ -28,11 +32,12 @@ pub enum Outcome {
     NothingLeft,
     /// Equal logits, of which one program kept or drew another one.
     Tie,
-    /// A sum of probabilities within the rounding of an `f32` sum of the limit.
+    /// A sum of probabilities reaches the limit in one program's arithmetic, and
+    /// not in the other's.
     SumAtLimit,
-    /// A logit or probability within rounding of the threshold.
+    /// A logit or probability on either side of the threshold by rounding.
     ValueAtThreshold,
-    /// Scores within rounding of each other at the edge of the typical set.
+    /// Scores of typical whose order rounding decides.
     ScoreAtEdge,
     /// Logits beyond 3.3e8, which llama.cpp's bucket sort takes for the lowest,
     /// and whose squares may leave the range of `f32`.
@@ -44,16 +49,18 @@ pub enum Outcome {
     NanEntropy,
     /// mirostat's estimate overflows an `int` in llama.cpp.
     EstimateOverflows,
-    /// mirostat's estimate is within rounding of a whole number.
+    /// mirostat's estimate is on either side of a whole number by rounding.
     EstimateAtWhole,
+    /// mirostat's estimate where the exponent is so near 1 that what it exceeds 1
+    /// by has few digits in `f32`.
+    EstimateInF32,
     /// The number drawn is within rounding of the border of two tokens.
     DrawAtBorder,
     /// infill leaves an end of the turn that had been dropped before: llama.cpp
     /// brings it back.
     EndBroughtBack,
-    /// Probabilities differ by more than 1e-5 and less than 1e-3 after a dynamic
-    /// temperature, for which llama.cpp sums the entropy in `f32`, or after
-    /// adaptive-p, whose steep curve magnifies the rounding of an `f32` sum.
+    /// Logits that a dynamic temperature or adaptive-p made of sums, which
+    /// llama.cpp takes in `f32`.
     SumInF32,
 }
 
@@ -71,6 +78,8 @@ impl fmt::Display for Unexplained {
 struct Exact {
     /// Most likely first, ties by id.
     ranked: Vec<(Entry, f64)>,
+    /// Where each stands there.
+    rank: HashMap<u32, usize>,
 }
 
 impl Exact {
@@ -80,46 +89,24 @@ impl Exact {
         let sum: f64 = entries.iter().map(weight).sum();
         let mut ranked: Vec<_> = entries.iter().map(|e| (*e, weight(e) / sum)).collect();
         ranked.sort_by(|a, b| b.0.logit.total_cmp(&a.0.logit).then(a.0.id.cmp(&b.0.id)));
-        Self { ranked }
+        let rank = ranked.iter().zip(0..).map(|((e, _), at)| (e.id, at)).collect();
+        Self { ranked, rank }
     }
 
     fn is_huge(&self) -> bool {
         self.ranked.iter().any(|(e, _)| e.logit.abs() > 3.3e8)
     }
 
-    fn entropy(&self) -> f64 {
-        self.ranked.iter().filter(|(_, p)| *p > 0.0).map(|(_, p)| -p * p.ln()).sum()
-    }
-
-    /// What typical's scores can be off by in llama.cpp: it sums the
-    /// probabilities and the entropy one after the other in `f32`, as is done
-    /// here to see how far that leads.
-    fn score_noise(&self) -> f64 {
-        let weights: Vec<f32> =
-            self.ranked.iter().map(|(e, _)| (e.logit - self.best()).exp()).collect();
-        let sum: f32 = weights.iter().sum();
-        let entropy: f32 =
-            weights.iter().map(|w| w / sum).filter(|p| *p > 0.0).map(|p| -p * p.ln()).sum();
-        let exact: f64 = weights.iter().map(|w| f64::from(*w)).sum();
-        let shift = (f64::from(sum) / exact).ln().abs();
-        2e-5 + 2.0 * ((f64::from(entropy) - self.entropy()).abs() + shift)
-    }
-
     fn logit(&self, id: u32) -> f32 {
-        self.ranked.iter().find(|(e, _)| e.id == id).expect("a candidate").0.logit
+        self.ranked[self.rank[&id]].0.logit
     }
 
     fn p(&self, id: u32) -> f64 {
-        self.ranked.iter().find(|(e, _)| e.id == id).expect("a candidate").1
+        self.ranked[self.rank[&id]].1
     }
 
     fn best(&self) -> f32 {
         self.ranked[0].0.logit
-    }
-
-    /// What an `f32` sum over so many probabilities can be off by.
-    fn noise(&self) -> f64 {
-        1e-6 + self.ranked.len() as f64 * 3e-8
     }
 }
 
@@ -150,8 +137,9 @@ pub struct Pair<'a> {
     /// `None` for what does nothing.
     ours: Vec<Option<Box<dyn logitchain_core::Sampler>>>,
     scratch: Scratch,
-    /// mirostat's limit.
-    mu: f64,
+    /// What llama.cpp's last stage remembers, and what ours does.
+    memories: [Memory; 2],
+    n_vocab: usize,
 }
 
 impl<'a> Pair<'a> {
@@ -164,19 +152,15 @@ impl<'a> Pair<'a> {
     ) -> Self {
         let theirs = chain.iter().map(|stage| Sampler::new(stage, vocab.size(), model)).collect();
         let ours = chain.iter().map(|stage| stage.sampler(registry, vocab)).collect();
-        let mu = match chain.last() {
-            Some(Stage::Mirostat { tau, .. } | Stage::MirostatV2 { tau, .. }) => {
-                2.0 * f64::from(*tau)
-            }
-            _ => 0.0,
-        };
-        Self { chain, theirs, ours, scratch: Scratch::default(), mu }
+        let memories = [Memory::new(chain.last()); 2];
+        Self { chain, theirs, ours, scratch: Scratch::default(), memories, n_vocab: vocab.size() }
     }
 
     /// Tells both that a token was appended to the text.
     pub fn accept(&mut self, token: u32) {
         self.theirs.iter_mut().for_each(|s| s.accept(token));
         self.ours.iter_mut().flatten().for_each(|s| s.accept(TokenId(token)));
+        self.memories.iter_mut().for_each(|memory| memory.accept(self.chain.last(), token));
     }
 
     /// Draws a token in both: the first difference, and llama.cpp's token. All
@@ -197,8 +181,11 @@ impl<'a> Pair<'a> {
         let mut outcome = Outcome::Same;
         // Why the two arrays lie in different orders, once they do.
         let mut reordered = None;
+        // How far their logits are apart, once a sum has been taken.
+        let mut apart = None;
+        let memories = self.memories;
         for ((stage, sampler), own) in self.chain.iter().zip(&mut self.theirs).zip(&mut self.ours) {
-            let before = entries.clone();
+            let (before, own_before) = (entries.clone(), listed(&mine));
             selected = sampler.apply(&mut entries, &mut sorted).or(selected);
             entries.retain(|e| e.logit > f32::NEG_INFINITY);
             if matches!(stage, Stage::LogitBias { .. }) {
@@ -210,62 +197,77 @@ impl<'a> Pair<'a> {
             if entries.is_empty() {
                 return Ok((Outcome::NothingLeft, None));
             }
+            let own_after = listed(&mine);
+            let changes = [
+                Change { before: &before, after: &entries },
+                Change { before: &own_before, after: &own_after },
+            ];
+            if let (Some(token), Some(own)) = (selected, mine.chosen()) {
+                let [theirs, ours] = &mut self.memories;
+                theirs.draw(stage, changes[0], token, Probabilities::Single);
+                ours.draw(stage, changes[1], own.0, Probabilities::Double);
+            }
             if outcome != Outcome::Same {
                 continue;
             }
-            let left: BTreeSet<u32> = entries.iter().map(|e| e.id).collect();
-            let kept: BTreeSet<u32> = mine.iter().map(|c| c.id.0).collect();
-            if left != kept {
-                outcome = explain(stage, &Exact::of(&before), &left, &kept, self.mu).ok_or_else(
-                    || {
-                        let (theirs, ours) = (left.len(), kept.len());
-                        let text =
-                            format!("after {stage:?} llama.cpp keeps {theirs} and we {ours}");
-                        Unexplained(text)
-                    },
-                )?;
+            let given = Given { stage, changes, memories: &memories, n_vocab: self.n_vocab };
+            if ids(&entries) != ids(&own_after) {
+                outcome = given.explain(apart).map_err(|e| {
+                    let (theirs, ours) = (entries.len(), own_after.len());
+                    Unexplained(format!(
+                        "after {stage:?} llama.cpp keeps {theirs} and we {ours}: {e}"
+                    ))
+                })?;
                 continue;
             }
-            let order: Vec<u32> = mine.iter().map(|c| c.id.0).collect();
-            if reordered.is_none() && entries.iter().map(|e| e.id).ne(order.iter().copied()) {
-                let reason = explain_order(stage, &Exact::of(&before), &entries, &order);
-                let text = || Unexplained(format!("another order after {stage:?}"));
-                reordered = Some(reason.ok_or_else(text)?);
+            apart = given.apart(apart).map_err(Unexplained)?;
+            if reordered.is_none()
+                && entries.iter().map(|e| e.id).ne(own_after.iter().map(|e| e.id))
+            {
+                reordered = Some(
+                    given
+                        .explain_order()
+                        .map_err(|e| Unexplained(format!("another order after {stage:?}: {e}")))?,
+                );
             }
         }
         if outcome == Outcome::Same {
-            outcome = probabilities(self.chain, &entries, &mine)?;
+            outcome = probabilities(self.chain, &entries, &listed(&mine), apart.is_some())?;
         }
         let (Some(token), Some(own)) = (selected, mine.chosen()) else {
             return Err(Unexplained("nothing selected".to_owned()));
         };
         if token != own.0 && outcome == Outcome::Same {
-            let reason = reordered.or_else(|| explain_draw(&entries, token, own.0));
-            outcome = reason.ok_or_else(|| {
-                let chain = self.chain;
-                Unexplained(format!("llama.cpp draws {token} and we {own} after {chain:?}"))
-            })?;
-        }
-        if let Some(Stage::Mirostat { tau, eta, .. } | Stage::MirostatV2 { tau, eta, .. }) =
-            self.chain.last()
-        {
-            self.mu -= f64::from(*eta) * (-Exact::of(&entries).p(token).log2() - f64::from(*tau));
+            let arrays = [(&*entries, token), (&*listed(&mine), own.0)];
+            outcome =
+                explain_draw(arrays, apart.unwrap_or_default(), reordered).ok_or_else(|| {
+                    let chain = self.chain;
+                    Unexplained(format!("llama.cpp draws {token} and we {own} after {chain:?}"))
+                })?;
         }
         Ok((outcome, Some(token)))
     }
 }
 
+/// Our candidates, as they lie.
+fn listed(mine: &Candidates<'_>) -> Vec<Entry> {
+    mine.iter().map(|c| Entry { id: c.id.0, logit: c.logit }).collect()
+}
+
+fn ids(entries: &[Entry]) -> BTreeSet<u32> {
+    entries.iter().map(|e| e.id).collect()
+}
+
 /// Compares the probabilities of the same survivors.
 fn probabilities(
     chain: &[Stage],
-    entries: &[Entry],
-    mine: &Candidates<'_>,
+    theirs: &[Entry],
+    ours: &[Entry],
+    summed: bool,
 ) -> Result<Outcome, Unexplained> {
-    let mut by_id: Vec<Entry> = entries.to_vec();
-    by_id.sort_by_key(|e| e.id);
-    let mut own: Vec<Entry> = mine.iter().map(|c| Entry { id: c.id.0, logit: c.logit }).collect();
-    own.sort_by_key(|e| e.id);
     let softmax = |list: &[Entry]| -> Vec<f64> {
+        let mut list = list.to_vec();
+        list.sort_by_key(|e| e.id);
         let best = list.iter().map(|e| e.logit).fold(f32::NEG_INFINITY, f32::max);
         let weights: Vec<f64> =
             list.iter().map(|e| (f64::from(e.logit) - f64::from(best)).exp()).collect();
@@ -273,15 +275,11 @@ fn probabilities(
         weights.into_iter().map(|w| w / sum).collect()
     };
     let difference =
-        softmax(&by_id).iter().zip(softmax(&own)).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    let summing = |stage: &Stage| match stage {
-        Stage::Temperature { range, .. } => *range > 0.0,
-        Stage::AdaptiveP { .. } => true,
-        _ => false,
-    };
+        softmax(theirs).iter().zip(softmax(ours)).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     if difference <= 1e-5 {
         Ok(Outcome::Same)
-    } else if difference < 1e-3 && chain.iter().any(summing) {
+    } else if summed {
+        // Then every stage's logits were checked.
         Ok(Outcome::SumInF32)
     } else {
         let text = format!("probabilities differ by {difference} after {chain:?}");
@@ -289,181 +287,162 @@ fn probabilities(
     }
 }
 
-/// The known reason for which a stage kept other candidates, if it is one.
-fn explain(
-    stage: &Stage,
-    before: &Exact,
-    theirs: &BTreeSet<u32>,
-    ours: &BTreeSet<u32>,
-    mu: f64,
-) -> Option<Outcome> {
-    let differing: Vec<u32> = theirs.symmetric_difference(ours).copied().collect();
-    let dropped = |id: &u32| !before.ranked.iter().any(|(e, _)| e.id == *id);
-    if matches!(stage, Stage::Infill) && theirs.len() == 1 && theirs.iter().any(dropped) {
-        return Some(Outcome::EndBroughtBack);
+/// What a stage did in the two programs: first llama.cpp's, then ours.
+struct Given<'a> {
+    stage: &'a Stage,
+    changes: [Change<'a>; 2],
+    memories: &'a [Memory; 2],
+    n_vocab: usize,
+}
+
+impl Given<'_> {
+    fn theirs(&self) -> Result<Right, String> {
+        rounding::theirs(self.stage, &self.memories[0], self.changes[0], self.n_vocab)
     }
-    let first = before.logit(differing[0]);
-    // As many, and all that differ have one logit: a choice among equals.
-    if theirs.len() == ours.len() && differing.iter().all(|id| before.logit(*id) == first) {
-        return Some(Outcome::Tie);
+
+    fn ours(&self) -> Result<(), String> {
+        rounding::ours(self.stage, &self.memories[1], self.changes[1], self.n_vocab)
     }
-    if before.is_huge() {
-        return Some(Outcome::HugeLogits);
-    }
-    let all = |near: &dyn Fn(u32) -> bool| differing.iter().all(|id| near(*id));
-    let noise = before.noise();
-    match stage {
-        Stage::Temperature { t, range, exponent } if *range > 0.0 => {
-            let (t, range) = (f64::from(*t), f64::from(*range));
-            let low = (t - range).max(0.0);
-            let share = before.entropy() / (before.ranked.len() as f64).ln();
-            let t = low + (t + range - low) * share.powf(f64::from(*exponent));
-            let overflows = f64::from(before.best()).abs() / t > f64::from(f32::MAX);
-            // In `f32` such an entropy can also come out as 0, which is greedy.
-            (overflows || share < 1e-6).then_some(Outcome::TinyTemperature)
-        }
-        Stage::TopP { p, .. } => {
-            // Both keep a prefix of the ranks; the sums between its two ends
-            // must lie at the limit.
-            let (few, many) = (theirs.len().min(ours.len()), theirs.len().max(ours.len()));
-            let mut sum = 0.0;
-            let sums: Vec<f64> = before
-                .ranked
-                .iter()
-                .map(|(_, p)| {
-                    sum += p;
-                    sum
-                })
-                .collect();
-            let between = &sums[few - 1..many - 1];
-            between
-                .iter()
-                .all(|sum| (sum - f64::from(*p)).abs() <= noise)
-                .then_some(Outcome::SumAtLimit)
-        }
-        Stage::MinP { p, .. } => {
-            let floor = f64::from(before.best()) + f64::from(*p).ln();
-            let near = |id| (f64::from(before.logit(id)) - floor).abs() <= 1e-5;
-            all(&near).then_some(Outcome::ValueAtThreshold)
-        }
-        Stage::TopNSigma { n } => {
-            let count = before.ranked.len() as f64;
-            let mean = before.ranked.iter().map(|(e, _)| f64::from(e.logit)).sum::<f64>() / count;
-            let squares: f64 =
-                before.ranked.iter().map(|(e, _)| (f64::from(e.logit) - mean).powi(2)).sum();
-            let floor = f64::from(before.best()) - f64::from(*n) * (squares / count).sqrt();
-            let near = |id| (f64::from(before.logit(id)) - floor).abs() <= 1e-4 + count * 1e-8;
-            all(&near).then_some(Outcome::ValueAtThreshold)
-        }
-        Stage::Xtc { threshold, .. } => {
-            let near = |id| (before.p(id) - f64::from(*threshold)).abs() <= noise;
-            // The token that must stay is the last at or above the threshold.
-            before.ranked.iter().any(|(e, _)| near(e.id)).then_some(Outcome::ValueAtThreshold)
-        }
-        Stage::Typical { p, .. } => typical(before, theirs, ours, f64::from(*p)),
-        Stage::MirostatV2 { .. } => {
-            let near = |id| (-before.p(id).log2() - mu).abs() <= 1e-4 + noise;
-            all(&near).then_some(Outcome::ValueAtThreshold)
-        }
-        Stage::Mirostat { m, .. } => {
-            let k = estimate(before, *m, mu);
-            if k.is_nan() || k >= 2_147_483_647.0 {
-                Some(Outcome::EstimateOverflows)
-            } else if (theirs.len().abs_diff(ours.len()) as f64) <= 1.0 + k * 1e-3 {
-                Some(Outcome::EstimateAtWhole)
-            } else {
-                None
+
+    /// How far the logits of the same candidates are apart now, where a sum was
+    /// taken, `apart` being how far they were.
+    fn apart(&self, apart: Option<f64>) -> Result<Option<f64>, String> {
+        let [theirs, ours] = self.changes;
+        if rounding::is_summed(self.stage) {
+            if !Exact::of(theirs.before).is_huge() {
+                self.theirs()?;
             }
+            self.ours()?;
+            return Ok(rounding::distance(theirs.after, ours.after));
         }
-        _ => None,
+        let Some(apart) = apart else { return Ok(None) };
+        rounding::spread(self.stage, apart, theirs.before, theirs.after, ours.after).map(Some)
+    }
+
+    /// The known reason for which a stage kept other candidates, if it is one,
+    /// where the logits may have been `apart` before.
+    fn explain(&self, apart: Option<f64>) -> Result<Outcome, String> {
+        let before = Exact::of(self.changes[0].before);
+        let [theirs, ours] = self.changes.map(|change| ids(change.after));
+        let differing: Vec<u32> = theirs.symmetric_difference(&ours).copied().collect();
+        let dropped = |id: &u32| !before.rank.contains_key(id);
+        if matches!(self.stage, Stage::Infill) && theirs.len() == 1 && theirs.iter().any(dropped) {
+            return Ok(Outcome::EndBroughtBack);
+        }
+        // Whatever llama.cpp does, we are to be right.
+        self.ours()?;
+        let first = before.logit(differing[0]);
+        // As many, and all that differ have one logit: a choice among equals.
+        if theirs.len() == ours.len() && differing.iter().all(|id| before.logit(*id) == first) {
+            return Ok(Outcome::Tie);
+        }
+        if before.is_huge() {
+            return Ok(Outcome::HugeLogits);
+        }
+        let right = self.theirs()?;
+        // Where the formula gives llama.cpp's result for llama.cpp's logits too, it
+        // is the logits that make the difference.
+        let [Change { before: logits, after }, _] = self.changes;
+        let mut after = after.to_vec();
+        if matches!(self.stage, Stage::Typical { .. }) {
+            rounding::sort_by_score(logits, &mut after);
+        }
+        let change = Change { before: logits, after: &after };
+        let same = || rounding::ours(self.stage, &self.memories[0], change, self.n_vocab).is_ok();
+        let finite = right == Right::Finite;
+        if apart.is_some() && finite && rounding::is_cut(self.stage) && same() {
+            return Ok(Outcome::SumInF32);
+        }
+        let near = |off: &dyn Fn(f64) -> f64, noise: f64| {
+            let all = differing.iter().all(|id| off(f64::from(before.logit(*id))).abs() <= noise);
+            if all { Ok(Outcome::ValueAtThreshold) } else { Err("not at the threshold".to_owned()) }
+        };
+        match self.stage {
+            Stage::Temperature { range, .. } if *range > 0.0 => Ok(Outcome::TinyTemperature),
+            Stage::TopP { .. } => Ok(Outcome::SumAtLimit),
+            Stage::MinP { p, .. } => {
+                let floor = f64::from(before.best()) + f64::from(*p).ln();
+                near(&|logit| logit - floor, 1e-5)
+            }
+            Stage::TopNSigma { n } => {
+                let count = before.ranked.len() as f64;
+                let logits = || before.ranked.iter().map(|(e, _)| f64::from(e.logit));
+                let mean = logits().sum::<f64>() / count;
+                let squares: f64 = logits().map(|logit| (logit - mean).powi(2)).sum();
+                let floor = f64::from(before.best()) - f64::from(*n) * (squares / count).sqrt();
+                near(&|logit| logit - floor, 1e-4 + count * 1e-8)
+            }
+            Stage::Xtc { .. } | Stage::MirostatV2 { .. } => Ok(Outcome::ValueAtThreshold),
+            Stage::Typical { .. } => Ok(self.typical(right)),
+            Stage::Mirostat { .. } => Ok(match theirs.len().abs_diff(ours.len()) {
+                _ if right == Right::Undefined => Outcome::EstimateOverflows,
+                1 => Outcome::EstimateAtWhole,
+                _ => Outcome::EstimateInF32,
+            }),
+            _ => Err("not a stage that rounds".to_owned()),
+        }
+    }
+
+    /// Why typical's results differ, where each is right by its arithmetic.
+    fn typical(&self, right: Right) -> Outcome {
+        if right == Right::Undefined {
+            Outcome::NanEntropy
+        } else if rounding::is_typical_by_score(self.changes[0]) {
+            Outcome::SumAtLimit
+        } else {
+            Outcome::ScoreAtEdge
+        }
+    }
+
+    /// The known reason for which a stage left the same candidates in another
+    /// order, if it is one.
+    fn explain_order(&self) -> Result<Outcome, String> {
+        let [theirs, ours] = self.changes;
+        let before = Exact::of(theirs.before);
+        let misplaced = || theirs.after.iter().zip(ours.after).filter(|(a, b)| a.id != b.id);
+        if misplaced().all(|(a, b)| before.logit(a.id) == before.logit(b.id)) {
+            return Ok(Outcome::Tie);
+        }
+        self.ours()?;
+        if before.is_huge() {
+            return Ok(Outcome::HugeLogits);
+        }
+        if matches!(self.stage, Stage::Typical { .. }) {
+            return Ok(match self.theirs()? {
+                Right::Undefined => Outcome::NanEntropy,
+                Right::Finite => Outcome::ScoreAtEdge,
+            });
+        }
+        // Each in the order of its own logits, which a sum has set apart.
+        if rounding::is_ranked(theirs) && rounding::is_ranked(ours) {
+            return Ok(Outcome::SumInF32);
+        }
+        Err("neither equals nor ranked".to_owned())
     }
 }
 
-/// The same for typical.
-fn typical(
-    before: &Exact,
-    theirs: &BTreeSet<u32>,
-    ours: &BTreeSet<u32>,
-    limit: f64,
+/// The known reason for which another token was drawn from the same candidates, if
+/// it is one; `reordered` says why they lie in another order, if they do.
+fn explain_draw(
+    arrays: [(&[Entry], u32); 2],
+    apart: f64,
+    reordered: Option<Outcome>,
 ) -> Option<Outcome> {
-    let best = before.best();
-    // llama.cpp's `expf` underflows here.
-    if before.ranked.iter().any(|(e, _)| e.logit - best < -103.0) {
-        return Some(Outcome::NanEntropy);
-    }
-    let entropy = before.entropy();
-    let mut scored: Vec<(f64, u32, f64)> =
-        before.ranked.iter().map(|(e, p)| ((-p.ln() - entropy).abs(), e.id, *p)).collect();
-    scored.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // The edge by exact sums.
-    let mut sum = 0.0;
-    let edge = scored.iter().position(|(_, _, p)| {
-        sum += p;
-        sum >= limit
-    });
-    let edge = scored[edge.unwrap_or(scored.len() - 1)].0;
-    let noise = before.score_noise();
-    let near = |id: u32| {
-        scored.iter().any(|(score, other, _)| *other == id && (score - edge).abs() <= noise)
-    };
-    if theirs.symmetric_difference(ours).all(|id| near(*id)) {
-        return Some(Outcome::ScoreAtEdge);
-    }
-    // Or the sums at one of the two edges lie at the limit.
-    let mass = |set: &BTreeSet<u32>| -> f64 {
-        scored.iter().filter(|(_, id, _)| set.contains(id)).map(|(_, _, p)| p).sum()
-    };
-    let at_limit = |set| (mass(set) - limit).abs() <= before.noise();
-    (at_limit(theirs) || at_limit(ours)).then_some(Outcome::SumAtLimit)
-}
-
-/// mirostat's k before it is rounded down.
-fn estimate(before: &Exact, m: i32, mu: f64) -> f64 {
-    let top = &before.ranked[..before.ranked.len().min(m as usize)];
-    let (mut products, mut squares) = (0.0, 0.0);
-    for (pair, i) in top.windows(2).zip(1..) {
-        let t = (f64::from(i + 1) / f64::from(i)).ln();
-        products += t * (f64::from(pair[0].0.logit) - f64::from(pair[1].0.logit));
-        squares += t * t;
-    }
-    let exponent = products / squares;
-    let excess = exponent - 1.0;
-    let size = before.ranked.len() as f64;
-    (excess * mu.exp2() / (1.0 - size.powf(-excess))).powf(1.0 / exponent)
-}
-
-/// The known reason for which a stage left the same candidates in another order,
-/// if it is one: equal logits, or scores of typical within rounding.
-fn explain_order(stage: &Stage, before: &Exact, theirs: &[Entry], ours: &[u32]) -> Option<Outcome> {
-    let misplaced = || theirs.iter().zip(ours).filter(|(e, id)| e.id != **id);
-    if misplaced().all(|(e, id)| before.logit(e.id) == before.logit(*id)) {
-        return Some(Outcome::Tie);
-    }
-    if before.is_huge() {
-        return Some(Outcome::HugeLogits);
-    }
-    let typical = matches!(stage, Stage::Typical { .. });
-    let entropy = before.entropy();
-    let score = |id| (-before.p(id).ln() - entropy).abs();
-    let noise = before.score_noise();
-    let near = misplaced().all(|(e, id)| (score(e.id) - score(*id)).abs() <= noise);
-    if typical && before.ranked.iter().any(|(e, _)| e.logit - before.best() < -103.0) {
-        return Some(Outcome::NanEntropy);
-    }
-    (typical && near).then_some(Outcome::ScoreAtEdge)
-}
-
-/// The known reason for which another token was drawn from the same array, if it
-/// is one.
-fn explain_draw(array: &[Entry], token: u32, own: u32) -> Option<Outcome> {
-    let exact = Exact::of(array);
-    if exact.logit(token) == exact.logit(own) && exact.ranked[0].0.logit == exact.logit(own) {
+    let [(theirs, token), (_, own)] = arrays;
+    let exact = Exact::of(theirs);
+    if exact.logit(token) == exact.logit(own) && exact.best() == exact.logit(own) {
         // greedy among equals.
         return Some(Outcome::Tie);
     }
-    // The two tokens' stretches of the line meet, but for tokens of no length.
-    let at = |id| array.iter().position(|e| e.id == id).expect("a candidate");
-    let (low, high) = (at(token).min(at(own)), at(token).max(at(own)));
-    let gap: f64 = array[low + 1..high].iter().map(|e| exact.p(e.id)).sum();
-    (gap <= 1e-6).then_some(Outcome::DrawAtBorder)
+    // Both lay the candidates out on a line, each as long as it is likely, and
+    // draw the same point of it: the two tokens' stretches meet, but for rounding,
+    // and for logits that were apart before.
+    let [a, b] = arrays.map(|(array, id)| {
+        let at = array.iter().position(|e| e.id == id).expect("a candidate");
+        let probabilities = Exact::of(array);
+        let start: f64 = array[..at].iter().map(|e| probabilities.p(e.id)).sum();
+        (start, start + probabilities.p(id))
+    });
+    let meet = a.0.max(b.0) - a.1.min(b.1) <= 1e-6 + apart;
+    meet.then_some(reordered.unwrap_or(Outcome::DrawAtBorder))
 }

@@ -8,6 +8,7 @@ pub mod gguf;
 pub mod llama;
 pub mod models;
 pub mod random;
+pub mod rounding;
 pub mod settings;
 pub mod stages;
 pub mod texts;
