@@ -126,11 +126,13 @@ pub fn is_summed(stage: &Stage) -> bool {
     }
 }
 
-/// Whether a stage keeps as many candidates as sums of their probabilities tell.
+/// Whether a stage keeps as many candidates as their probabilities tell.
 pub fn is_cut(stage: &Stage) -> bool {
     matches!(
         stage,
         Stage::TopP { .. }
+            | Stage::MinP { .. }
+            | Stage::TopNSigma { .. }
             | Stage::Typical { .. }
             | Stage::Xtc { .. }
             | Stage::Mirostat { .. }
@@ -223,6 +225,21 @@ pub fn theirs(
                 }
             }
             finite(keeps(change, count), &|| format!("{count} reach {p} in f32"))
+        }
+        Stage::MinP { p, min_keep } => {
+            let floor = best(before) + p.ln();
+            let count = before.iter().filter(|e| e.logit >= floor).count().max(1).max(*min_keep);
+            finite(keeps(change, count), &|| format!("{count} reach {floor}"))
+        }
+        Stage::TopNSigma { n } => {
+            let size = before.len() as f32;
+            let mean = add(before.iter().map(|e| e.logit)) / size;
+            let squares = before.iter().fold(0.0_f32, |sum, e| {
+                (f64::from(sum) + f64::from(e.logit - mean).powi(2)) as f32
+            });
+            let floor = best(before) - n * (squares / size).sqrt();
+            let count = before.iter().filter(|e| e.logit >= floor).count();
+            finite(keeps(change, count), &|| format!("{count} reach {floor}"))
         }
         Stage::Typical { p, min_keep } => their_typical(change, *p, *min_keep),
         Stage::Xtc { threshold, min_keep, .. } => {
@@ -387,6 +404,28 @@ pub fn ours(
                 at.map_or(p.len(), |at| at + 1).max(*min_keep)
             };
             between(reach(limit - SUMMED), reach(limit + SUMMED))
+        }
+        Stage::MinP { p, min_keep } if *p > 0.0 => {
+            // The logarithm and the sum are rounded to `f32`.
+            let (best, below) = (f64::from(best(before)), f64::from(*p).ln());
+            let noise = ROUNDED * (2.0 * below.abs() + best.abs());
+            let reach = |floor: f64| {
+                let count = before.iter().filter(|e| f64::from(e.logit) >= floor).count();
+                count.max(1).max(*min_keep)
+            };
+            between(reach(best + below + noise), reach(best + below - noise))
+        }
+        Stage::TopNSigma { n } if *n > 0.0 => {
+            let logits = || before.iter().map(|e| f64::from(e.logit));
+            let size = before.len() as f64;
+            let mean = logits().sum::<f64>() / size;
+            let squares: f64 = logits().map(|logit| (logit - mean).powi(2)).sum();
+            // The distance and the floor are rounded to `f32`.
+            let below = f64::from(*n) * (squares / size).sqrt();
+            let best = f64::from(best(before));
+            let noise = ROUNDED * (2.0 * below + best.abs()) + SUMMED * below;
+            let reach = |floor: f64| logits().filter(|logit| *logit >= floor).count().max(1);
+            between(reach(best - below + noise), reach(best - below - noise))
         }
         Stage::Typical { p, min_keep } => our_typical(change, f64::from(*p), *min_keep),
         Stage::Xtc { threshold, min_keep, .. } => {

@@ -16,7 +16,7 @@ use logitchain_stages as _;
 
 const SEED: u32 = 1;
 
-fn stages(number: u64) -> [Stage; 9] {
+fn stages(number: u64) -> [Stage; 12] {
     // From .05 to .95, and one that changes with every case.
     let p = 0.05 + 0.9 * (number * 37 % 101) as f32 / 101.0;
     let tau = 6.0 * p;
@@ -25,6 +25,9 @@ fn stages(number: u64) -> [Stage; 9] {
         Stage::TopP { p, min_keep: 3 },
         Stage::Typical { p, min_keep: 0 },
         Stage::Typical { p, min_keep: 3 },
+        Stage::MinP { p: 0.4 * p, min_keep: 0 },
+        Stage::MinP { p: 0.4 * p, min_keep: 3 },
+        Stage::TopNSigma { n: 4.0 * p },
         Stage::Xtc { probability: 1.0, threshold: p * 0.2, min_keep: 0, seed: SEED },
         Stage::Temperature { t: 2.0 * p, range: p, exponent: 0.5 + p },
         Stage::AdaptiveP { target: p, decay: 0.9, seed: SEED },
