@@ -139,7 +139,26 @@ pub struct Pair<'a> {
     scratch: Scratch,
     /// What llama.cpp's last stage remembers, and what ours does.
     memories: [Memory; 2],
-    n_vocab: usize,
+    vocabulary: Vocabulary,
+}
+
+/// What of a vocabulary results hang on.
+#[derive(Debug)]
+struct Vocabulary {
+    size: usize,
+    end_of_turn: Option<u32>,
+    endings: BTreeSet<u32>,
+}
+
+impl Vocabulary {
+    fn of(vocab: &dyn Vocab) -> Self {
+        let ends = |id: &u32| vocab.is_end_of_generation(TokenId(*id));
+        Self {
+            size: vocab.size(),
+            end_of_turn: vocab.end_of_turn().map(|token| token.0),
+            endings: (0..vocab.size() as u32).filter(ends).collect(),
+        }
+    }
 }
 
 impl<'a> Pair<'a> {
@@ -153,7 +172,14 @@ impl<'a> Pair<'a> {
         let theirs = chain.iter().map(|stage| Sampler::new(stage, vocab.size(), model)).collect();
         let ours = chain.iter().map(|stage| stage.sampler(registry, vocab)).collect();
         let memories = [Memory::new(chain.last()); 2];
-        Self { chain, theirs, ours, scratch: Scratch::default(), memories, n_vocab: vocab.size() }
+        Self {
+            chain,
+            theirs,
+            ours,
+            scratch: Scratch::default(),
+            memories,
+            vocabulary: Vocabulary::of(vocab),
+        }
     }
 
     /// Tells both that a token was appended to the text.
@@ -210,7 +236,7 @@ impl<'a> Pair<'a> {
             if outcome != Outcome::Same {
                 continue;
             }
-            let given = Given { stage, changes, memories: &memories, n_vocab: self.n_vocab };
+            let given = Given { stage, changes, memories: &memories, vocabulary: &self.vocabulary };
             if ids(&entries) != ids(&own_after) {
                 outcome = given.explain(apart).map_err(|e| {
                     let (theirs, ours) = (entries.len(), own_after.len());
@@ -237,13 +263,25 @@ impl<'a> Pair<'a> {
         let (Some(token), Some(own)) = (selected, mine.chosen()) else {
             return Err(Unexplained("nothing selected".to_owned()));
         };
-        if token != own.0 && outcome == Outcome::Same {
-            let arrays = [(&*entries, token), (&*listed(&mine), own.0)];
-            outcome =
-                explain_draw(arrays, apart.unwrap_or_default(), reordered).ok_or_else(|| {
-                    let chain = self.chain;
-                    Unexplained(format!("llama.cpp draws {token} and we {own} after {chain:?}"))
-                })?;
+        let draws = [(&*entries, token), (&*listed(&mine), own.0)];
+        let fails = |how: &str| {
+            let chain = self.chain;
+            Unexplained(format!("llama.cpp draws {token} and we {own} {how} after {chain:?}"))
+        };
+        if matches!(self.chain.last(), Some(Stage::Greedy)) {
+            if !draws.iter().all(|(array, id)| is_best(array, *id)) {
+                return Err(fails("which is not the best"));
+            }
+            if outcome == Outcome::Same && token != own.0 {
+                outcome = reordered.unwrap_or(Outcome::Tie);
+            }
+        } else if outcome != Outcome::Same || token != own.0 {
+            if !meet(draws) {
+                return Err(fails("from another point of the line"));
+            }
+            if outcome == Outcome::Same {
+                outcome = reordered.unwrap_or(Outcome::DrawAtBorder);
+            }
         }
         Ok((outcome, Some(token)))
     }
@@ -292,16 +330,16 @@ struct Given<'a> {
     stage: &'a Stage,
     changes: [Change<'a>; 2],
     memories: &'a [Memory; 2],
-    n_vocab: usize,
+    vocabulary: &'a Vocabulary,
 }
 
 impl Given<'_> {
     fn theirs(&self) -> Result<Right, String> {
-        rounding::theirs(self.stage, &self.memories[0], self.changes[0], self.n_vocab)
+        rounding::theirs(self.stage, &self.memories[0], self.changes[0], self.vocabulary.size)
     }
 
     fn ours(&self) -> Result<(), String> {
-        rounding::ours(self.stage, &self.memories[1], self.changes[1], self.n_vocab)
+        rounding::ours(self.stage, &self.memories[1], self.changes[1], self.vocabulary.size)
     }
 
     /// How far the logits of the same candidates are apart now, where a sum was
@@ -325,9 +363,8 @@ impl Given<'_> {
         let before = Exact::of(self.changes[0].before);
         let [theirs, ours] = self.changes.map(|change| ids(change.after));
         let differing: Vec<u32> = theirs.symmetric_difference(&ours).copied().collect();
-        let dropped = |id: &u32| !before.rank.contains_key(id);
-        if matches!(self.stage, Stage::Infill) && theirs.len() == 1 && theirs.iter().any(dropped) {
-            return Ok(Outcome::EndBroughtBack);
+        if matches!(self.stage, Stage::Infill) {
+            return self.infill(&before);
         }
         // Whatever llama.cpp does, we are to be right.
         self.ours()?;
@@ -348,7 +385,8 @@ impl Given<'_> {
             rounding::sort_by_score(logits, &mut after);
         }
         let change = Change { before: logits, after: &after };
-        let same = || rounding::ours(self.stage, &self.memories[0], change, self.n_vocab).is_ok();
+        let size = self.vocabulary.size;
+        let same = || rounding::ours(self.stage, &self.memories[0], change, size).is_ok();
         let finite = right == Right::Finite;
         if apart.is_some() && finite && rounding::is_cut(self.stage) && same() {
             return Ok(Outcome::SumInF32);
@@ -367,6 +405,25 @@ impl Given<'_> {
                 _ => Outcome::EstimateInF32,
             }),
             _ => Err("not a stage that rounds".to_owned()),
+        }
+    }
+
+    /// infill, where llama.cpp leaves an end of the turn that was no candidate: we
+    /// are to leave the other endings or, without any, the most likely token.
+    fn infill(&self, before: &Exact) -> Result<Outcome, String> {
+        let [theirs, ours] = self.changes.map(|change| ids(change.after));
+        let brought = theirs.len() == 1
+            && theirs.first().copied() == self.vocabulary.end_of_turn
+            && theirs.iter().all(|id| !before.rank.contains_key(id));
+        let mut due: BTreeSet<u32> = self.vocabulary.endings.clone();
+        due.retain(|id| before.rank.contains_key(id));
+        if due.is_empty() {
+            due.extend(before.ranked.first().map(|(e, _)| e.id));
+        }
+        if brought && ours == due {
+            Ok(Outcome::EndBroughtBack)
+        } else {
+            Err(format!("{theirs:?} by llama.cpp, {ours:?} here, where {due:?} were due"))
         }
     }
 
@@ -408,28 +465,21 @@ impl Given<'_> {
     }
 }
 
-/// The known reason for which another token was drawn from the same candidates, if
-/// it is one; `reordered` says why they lie in another order, if they do.
-fn explain_draw(
-    arrays: [(&[Entry], u32); 2],
-    apart: f64,
-    reordered: Option<Outcome>,
-) -> Option<Outcome> {
-    let [(theirs, token), (_, own)] = arrays;
-    let exact = Exact::of(theirs);
-    if exact.logit(token) == exact.logit(own) && exact.best() == exact.logit(own) {
-        // greedy among equals.
-        return Some(Outcome::Tie);
-    }
-    // Both lay the candidates out on a line, each as long as it is likely, and
-    // draw the same point of it: the two tokens' stretches meet, but for rounding,
-    // and for logits that were apart before.
-    let [a, b] = arrays.map(|(array, id)| {
+fn is_best(array: &[Entry], id: u32) -> bool {
+    let exact = Exact::of(array);
+    exact.logit(id) == exact.best()
+}
+
+/// Whether two tokens can come of one random number. Each program lays its
+/// candidates out on a line, each as long as it is likely, and takes the one at
+/// the number: whatever the arrays are, there is a point that lies on both tokens.
+/// `f32` rounds each length by less than a ten-millionth of itself.
+fn meet(draws: [(&[Entry], u32); 2]) -> bool {
+    let [a, b] = draws.map(|(array, id)| {
         let at = array.iter().position(|e| e.id == id).expect("a candidate");
-        let probabilities = Exact::of(array);
-        let start: f64 = array[..at].iter().map(|e| probabilities.p(e.id)).sum();
-        (start, start + probabilities.p(id))
+        let exact = Exact::of(array);
+        let start: f64 = array[..at].iter().map(|e| exact.p(e.id)).sum();
+        (start, start + exact.p(id))
     });
-    let meet = a.0.max(b.0) - a.1.min(b.1) <= 1e-6 + apart;
-    meet.then_some(reordered.unwrap_or(Outcome::DrawAtBorder))
+    a.0.max(b.0) - a.1.min(b.1) <= 1e-6
 }

@@ -568,13 +568,16 @@ pub fn sort_by_score(before: &[Entry], after: &mut [Entry]) {
     after.sort_by(|a, b| scored[&a.id].0.total_cmp(&scored[&b.id].0));
 }
 
-/// Whether llama.cpp's set would stand by exact scores of typical, so that a sum
-/// at the limit makes the difference.
+/// Whether llama.cpp's array stands by exact scores of typical too, so that only
+/// the sum at its end makes a difference.
 pub fn is_typical_by_score(change: Change<'_>) -> bool {
     let mut scored = scores(change.before);
-    let kept = change.after.iter().filter_map(|e| scored.remove(&e.id));
-    let highest = kept.map(|(score, _)| score).fold(0.0, f64::max);
-    scored.values().all(|(score, _)| *score >= highest - SUMMED)
+    let kept: Option<Vec<f64>> =
+        change.after.iter().map(|e| scored.remove(&e.id).map(|(score, _)| score)).collect();
+    kept.is_some_and(|kept| {
+        let highest = kept.last().copied().unwrap_or_default();
+        kept.is_sorted() && scored.values().all(|(score, _)| *score >= highest)
+    })
 }
 
 /// Whether an array lies in the order of the logits that it had before, as a

@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Mutex};
 
-use logitchain_core::{Registry, TokenId, Vocab};
+use logitchain_core::{Chain, Registry, TokenId, Vocab};
 use logitchain_peers::{
     compare::{Outcome, Pair},
     llama::{Context, Model, Sampler, sample},
@@ -118,39 +118,40 @@ fn settings(model: &Model) -> Vec<Settings> {
     ]
 }
 
+/// Whether a stage asks for more of a vocabulary than its size.
+fn reads_words(stage: &Stage) -> bool {
+    match stage {
+        Stage::Dry { multiplier, .. } => *multiplier != 0.0,
+        Stage::Infill => true,
+        _ => false,
+    }
+}
+
 /// A step at which the two chose differently, which is no fault.
 struct Difference {
     place: String,
     why: Outcome,
 }
 
-/// A text in the making.
-struct Text<'a> {
-    settings: &'a Settings,
-    prompt: &'a [u32],
-    /// What llama.cpp chose.
-    tokens: Vec<u32>,
-    /// The logits at each step.
-    logits: Vec<Vec<f32>>,
+/// A text that is gone through again, stage by stage, where a step differs.
+struct Again<'a> {
+    pair: Pair<'a>,
+    /// Steps since, with the logits of those that the pair has not seen.
+    steps: Vec<(Option<Vec<f32>>, u32)>,
 }
 
-impl Text<'_> {
-    /// Looks again at the last step, stage by stage.
-    fn explain(&self, model: &Model, words: &Words<'_>) -> Result<Outcome, String> {
-        let chain = self.settings.chain();
-        let registry = Registry::linked().expect("distinct names");
-        let mut pair = Pair::new(&chain, &registry, &words.theirs, Some(model));
-        self.prompt.iter().for_each(|token| pair.accept(*token));
-        let (last, earlier) = self.logits.split_last().expect("a step");
-        for (logits, token) in earlier.iter().zip(&self.tokens) {
+impl Again<'_> {
+    /// Why the next step differs.
+    fn explain(&mut self, chain: &[Stage], logits: &[f32]) -> Result<Outcome, String> {
+        for (logits, token) in self.steps.drain(..) {
             // infill differs often, and before anything that remembers a draw.
-            if !chain.contains(&Stage::Infill) {
+            if let Some(logits) = logits.filter(|_| !chain.contains(&Stage::Infill)) {
                 // Rounding may show in candidates of which the same was drawn.
-                let _ = pair.step(logits);
+                self.pair.step(&logits).map_err(|e| e.to_string())?;
             }
-            pair.accept(*token);
+            self.pair.accept(token);
         }
-        match pair.step(last) {
+        match self.pair.step(logits) {
             Ok((Outcome::Same, _)) => Err("only with masked entries in the array".to_owned()),
             Ok((outcome, _)) => Ok(outcome),
             Err(e) => Err(e.to_string()),
@@ -170,22 +171,29 @@ fn follow(
     let chain = settings.chain();
     let mut theirs: Vec<Sampler> =
         chain.iter().map(|stage| Sampler::new(stage, model.size(), Some(model))).collect();
-    let vocabularies: [&dyn Vocab; 2] = [&words.ours, &words.theirs];
-    let mut ours = vocabularies
-        .map(|vocab| settings.config().build(&registry, vocab).expect("settings that we take"));
+    // With both vocabularies, where a stage reads words.
+    let mut vocabularies: Vec<&dyn Vocab> = vec![&words.theirs];
+    if chain.iter().any(reads_words) {
+        vocabularies.push(&words.ours);
+    }
+    let build = |vocab| settings.config().build(&registry, vocab).expect("settings that we take");
+    let mut ours: Vec<_> = vocabularies.into_iter().map(build).collect();
     for &token in prompt {
         theirs.iter_mut().for_each(|s| s.accept(token));
         ours.iter_mut().for_each(|chain| chain.accept(TokenId(token)));
     }
     context.clear();
-    let mut text = Text { settings, prompt, tokens: Vec::new(), logits: Vec::new() };
+    let pair = Pair::new(&chain, &registry, &words.theirs, Some(model));
+    let steps = prompt.iter().map(|token| (None, *token)).collect();
+    let mut again = Again { pair, steps };
     let mut differences = Vec::new();
     let mut next = context.forward(prompt);
     for step in 0..count {
-        text.logits.push(next.to_vec());
         let token = sample(&mut theirs, next);
-        let own = ours.each_mut().map(|chain| chain.sample(&mut next.to_vec()));
-        let own = own.map(|own| own.unwrap_or_else(|e| panic!("{}: {e}", settings.name)));
+        let sample = |chain: &mut Chain| {
+            chain.sample(&mut next.to_vec()).unwrap_or_else(|e| panic!("{}: {e}", settings.name))
+        };
+        let own: Vec<TokenId> = ours.iter_mut().map(sample).collect();
         let place = || {
             let Settings { name, seed, .. } = settings;
             format!("{name}, seed {seed}, step {step}: {token} by llama.cpp, {own:?} here")
@@ -194,18 +202,20 @@ fn follow(
         // first known one, infill keeps another one.
         let ends =
             settings.order.contains('i') && words.ours.end_of_turn() != words.theirs.end_of_turn();
-        if own[0] != own[1] && !ends {
+        if own.iter().any(|other| *other != own[0]) && !ends {
             return Err(format!("{}: two vocabularies, two tokens", place()));
         }
-        if own[1].0 != token {
-            let why = text.explain(model, words).map_err(|e| format!("{}: {e}", place()))?;
+        let mut unseen = Some(next.to_vec());
+        if own[0].0 != token {
+            unseen = None;
+            let why = again.explain(&chain, next).map_err(|e| format!("{}: {e}", place()))?;
             differences.push(Difference { place: place(), why });
             // mirostat goes on from what it drew: its limits are no longer the same.
             if settings.mirostat > 0 {
                 return Ok((step, differences));
             }
         }
-        text.tokens.push(token);
+        again.steps.push((unseen, token));
         theirs.iter_mut().for_each(|s| s.accept(token));
         ours.iter_mut().for_each(|chain| chain.accept(TokenId(token)));
         if step + 1 < count {
