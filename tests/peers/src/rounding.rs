@@ -259,7 +259,7 @@ pub fn theirs(
             let mut expected: Vec<Entry> =
                 before.iter().map(|e| Entry { id: e.id, logit: e.logit / t }).collect();
             expected.retain(|e| e.logit > f32::NEG_INFINITY);
-            finite(distance(&expected, after) == Some(0.0), &|| format!("a temperature of {t}"))
+            finite(is_same(&expected, after), &|| format!("a temperature of {t}"))
         }
         Stage::AdaptiveP { target, .. } if *target >= 0.0 => {
             let aim = memory.aim(*target);
@@ -268,7 +268,7 @@ pub fn theirs(
                 .zip(softmax(before))
                 .map(|(e, p)| Entry { id: e.id, logit: adapted(p, aim) })
                 .collect();
-            finite(distance(&expected, after) == Some(0.0), &|| format!("an aim of {aim}"))
+            finite(is_same(&expected, after), &|| format!("an aim of {aim}"))
         }
         Stage::MirostatV2 { .. } => {
             let p = softmax(&ranked(before));
@@ -356,6 +356,12 @@ fn their_estimate(before: &[Entry], m: i32, mu: f32, n_vocab: usize) -> f32 {
 /// The greatest difference of two lists' logits, if they hold the same tokens.
 pub fn distance(a: &[Entry], b: &[Entry]) -> Option<f64> {
     worst(a, b, |x, y| (f64::from(x) - f64::from(y)).abs())
+}
+
+/// Whether two lists hold the same tokens with the same logits, which may be
+/// infinite.
+fn is_same(a: &[Entry], b: &[Entry]) -> bool {
+    worst(a, b, |x, y| f64::from(u8::from(x != y))) == Some(0.0)
 }
 
 /// The greatest difference by some measure, if two lists hold the same tokens.
