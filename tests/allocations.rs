@@ -105,7 +105,7 @@ fn nothing_is_allocated_per_token_after_a_while() {
     for (name, rng) in RngKind::ALL {
         for list in lists() {
             let mut chain = build(&list, rng);
-            run(&mut chain, &mut memory, &all, 150);
+            run(&mut chain, &mut memory, &all, 300);
             let before = ALLOCATIONS.get();
             run(&mut chain, &mut memory, &all, 50);
             assert_eq!(ALLOCATIONS.get() - before, 0, "`{list}` with {name}");
