@@ -1,14 +1,20 @@
 //! How a chain's time grows with the vocabulary: times from 8,000 to 1,000,000
 //! logits, the slopes in a log-log plot, and the plot itself, `growth.svg` beside
-//! this file. `cargo bench -p logitchain-stages --bench growth` rewrites it.
+//! this file. `cargo bench -p logitchain-stages --bench growth` rewrites it. One
+//! read of the logits is drawn too: where they outgrow a cache, it is the read that
+//! grows faster.
+
+#[path = "../../core/benches/harness/mod.rs"]
+#[allow(dead_code, reason = "shared by benchmarks that use different parts")]
+mod harness;
 
 use std::{
     error::Error,
-    hint::black_box,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
+use harness::{AFTER_LINE, read, timed};
 use logitchain_conformance::logits;
 use logitchain_core::{ChainConfig, NoVocab, Registry};
 use logitchain_stages::DEFAULT_ORDER;
@@ -56,13 +62,23 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut curve = Curve { name, points: Vec::new() };
         for step in 0..=STEPS {
             let size = (FIRST * (LAST / FIRST).powf(step as f64 / STEPS as f64)).round();
-            curve.points.push((size, micros(list, &make(size as usize))?));
+            let mut chain =
+                ChainConfig::from_samplers(list)?.build(&Registry::linked()?, &NoVocab)?;
+            let sample = |logits: &mut [f32]| timed(|| chain.sample(logits).expect("a token"));
+            curve.points.push((size, micros(sample, &make(size as usize))));
         }
-        println!("{name:<14}  slope {:.2}", curve.slope());
+        curves.push(curve);
+    }
+    let mut reads = Curve { name: "one read", points: Vec::new() };
+    for (size, _) in &curves[0].points {
+        reads.points.push((*size, micros(read(&[]).turn, &logits::peaked(*size as usize))));
+    }
+    curves.push(reads);
+    for curve in &curves {
+        println!("{:<14}  slope {:.2}", curve.name, curve.slope());
         for (size, micros) in &curve.points {
             println!("{size:>14} logits  {micros:>10.1} µs");
         }
-        curves.push(curve);
     }
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("benches/growth.svg");
     draw(&path, &curves)?;
@@ -70,33 +86,31 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The median time per token over half a second. The logits are copied anew
-/// each time, which is not timed.
-fn micros(list: &str, logits: &[f32]) -> Result<f64, Box<dyn Error>> {
-    let mut chain = ChainConfig::from_samplers(list)?.build(&Registry::linked()?, &NoVocab)?;
-    // On a cache line's boundary, as in the other benchmarks.
-    let mut memory = vec![0.0; logits.len() + 16];
-    let aligned = memory.as_ptr().align_offset(64);
+/// The median time over half a second. The logits are copied anew each time,
+/// which is not timed.
+fn micros(mut work: impl FnMut(&mut [f32]) -> Duration, logits: &[f32]) -> f64 {
+    // As in the other benchmarks.
+    let mut memory = vec![0.0; logits.len() + 32];
+    let aligned = memory.as_ptr().align_offset(64) + AFTER_LINE;
     let buffer = &mut memory[aligned..aligned + logits.len()];
     let mut times = Vec::new();
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(500) || times.len() < 5 {
         buffer.copy_from_slice(logits);
-        let start = Instant::now();
-        black_box(chain.sample(buffer)?);
-        times.push(start.elapsed());
+        times.push(work(buffer));
     }
     times.sort_unstable();
-    Ok(times[times.len() / 2].as_secs_f64() * 1e6)
+    times[times.len() / 2].as_secs_f64() * 1e6
 }
 
 fn draw(path: &PathBuf, curves: &[Curve]) -> Result<(), Box<dyn Error>> {
     // Colours that are told apart by most eyes (Okabe and Ito, 2008).
-    const COLOURS: [RGBColor; 5] = [
+    const COLOURS: [RGBColor; 6] = [
         RGBColor(0, 114, 178),
         RGBColor(213, 94, 0),
         RGBColor(0, 158, 115),
         RGBColor(204, 121, 167),
+        RGBColor(230, 159, 0),
         RGBColor(90, 90, 90),
     ];
     let font = |size: u32| ("sans-serif", size).into_font();

@@ -19,7 +19,7 @@ const SAMPLES: usize = 20;
 /// How many floats after a cache line's boundary the logits begin: 4, where the
 /// usual allocator of Linux puts a large `Vec`. At 0 all reads are faster, the one
 /// of 32 bytes at a time by up to a half.
-const AFTER_LINE: usize = 4;
+pub(crate) const AFTER_LINE: usize = 4;
 
 /// How long a piece of work may take.
 #[derive(Clone, Copy, Debug)]
