@@ -7,9 +7,10 @@ use std::{
     str::Utf8Error,
 };
 
-use thiserror::Error;
-
-use crate::report::Failure;
+use crate::{
+    input_error::{InputError, Limit},
+    report::Failure,
+};
 
 const MB: u64 = 1_000_000;
 
@@ -18,28 +19,6 @@ const CHAIN_LIMIT: Limit = Limit { mb: 1, what: "a chain file" };
 
 /// Ten times what the largest contexts hold.
 const PROMPT_LIMIT: Limit = Limit { mb: 64, what: "a prompt" };
-
-/// How long a text may be. A device or a pipe has no length to look at first,
-/// so that all texts are read up to here.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
-    mb: u64,
-    what: &'static str,
-}
-
-/// Why there is no text.
-#[derive(Debug, Error)]
-pub(crate) enum InputError {
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error("it is a folder")]
-    Folder,
-    #[error("it is longer than {} MB, the most that {} may have", .0.mb, .0.what)]
-    TooLong(Limit),
-    /// The byte is counted from 0, the line from 1.
-    #[error("byte {byte}, in line {line}, is not UTF-8")]
-    NotUtf8 { byte: usize, line: usize },
-}
 
 /// The text of a chain file.
 pub(crate) fn chain_file(path: &Path) -> Result<String, Failure> {

@@ -11,6 +11,7 @@ mod escape;
 mod foreign;
 mod generate;
 mod input;
+mod input_error;
 mod list;
 mod model_args;
 mod output;

@@ -6,7 +6,7 @@ use logitchain_core::{ChainError, SampleError, StageError};
 use logitchain_engine::EngineError;
 use thiserror::Error;
 
-use crate::input::InputError;
+use crate::input_error::InputError;
 
 /// Why the program ends early.
 ///
