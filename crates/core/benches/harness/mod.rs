@@ -54,6 +54,13 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> Duration {
     start.elapsed()
 }
 
+/// Where the logits of every turn lie.
+pub(crate) fn buffer(memory: &mut Vec<f32>, size: usize) -> &mut [f32] {
+    memory.resize(size + 32, 0.0);
+    let start = memory.as_ptr().align_offset(64) + AFTER_LINE;
+    &mut memory[start..start + size]
+}
+
 /// All that was measured.
 pub(crate) struct Report {
     criterion: Criterion,
@@ -82,9 +89,8 @@ impl Report {
         mut reference: Work<'_, impl FnMut(&mut [f32]) -> Duration>,
     ) {
         let size = work.logits.len();
-        let mut memory = vec![0.0; size + 32];
-        let aligned = memory.as_ptr().align_offset(64) + AFTER_LINE;
-        let buffer = &mut memory[aligned..aligned + size];
+        let mut memory = Vec::new();
+        let buffer = buffer(&mut memory, size);
         let mut samples = Vec::new();
         self.criterion.bench_function(&format!("{name}/{size}"), |bencher| {
             bencher.iter_custom(|turns| {
@@ -162,7 +168,7 @@ pub(crate) fn median(samples: impl Iterator<Item = f64>) -> f64 {
     samples[samples.len() / 2]
 }
 
-fn how_to_read() -> &'static str {
+pub(crate) fn how_to_read() -> &'static str {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         return "with AVX2";

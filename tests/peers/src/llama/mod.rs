@@ -7,6 +7,6 @@ mod weights;
 
 pub use self::{
     model::{Context, Model},
-    sampler::{Entry, Sampler, sample},
+    sampler::{Chain, Entry, Sampler, sample},
     weights::dequantize,
 };

@@ -1,5 +1,6 @@
 use std::{
     ffi::{CStr, CString},
+    mem::ManuallyDrop,
     ptr::NonNull,
 };
 
@@ -148,6 +149,65 @@ impl Drop for Sampler {
     fn drop(&mut self) {
         // SAFETY: the sampler is alive, and nothing uses it afterwards.
         unsafe { sys::llama_sampler_free(self.0.as_ptr()) }
+    }
+}
+
+/// A chain of samplers in llama.cpp's hands.
+#[derive(Debug)]
+pub struct Chain {
+    chain: Sampler,
+    /// The array that llama.cpp keeps with a chain.
+    array: Vec<sys::llama_token_data>,
+}
+
+impl Chain {
+    /// A chain of the samplers that llama.cpp makes for stages.
+    ///
+    /// # Panics
+    ///
+    /// If llama.cpp makes none, or a stage needs a model.
+    pub fn new(stages: &[Stage], vocabulary: usize) -> Self {
+        // SAFETY: the parameters are plain.
+        let raw =
+            unsafe { sys::llama_sampler_chain_init(sys::llama_sampler_chain_default_params()) };
+        let chain = Sampler(NonNull::new(raw).expect("llama.cpp makes the chain"));
+        for stage in stages {
+            let sampler = ManuallyDrop::new(Sampler::new(stage, vocabulary, None));
+            // SAFETY: both are alive; the chain is now the sampler's owner.
+            unsafe { sys::llama_sampler_chain_add(chain.0.as_ptr(), sampler.0.as_ptr()) }
+        }
+        Self { chain, array: Vec::new() }
+    }
+
+    /// Tells the chain that a token was appended to the text.
+    pub fn accept(&mut self, token: u32) {
+        self.chain.accept(token);
+    }
+
+    /// What `llama_sampler_sample` does with a model's logits: they are written
+    /// to the chain's array, and the chain selects from it.
+    ///
+    /// # Panics
+    ///
+    /// If the chain selects nothing.
+    pub fn sample(&mut self, logits: &[f32]) -> u32 {
+        self.array.resize(logits.len(), sys::llama_token_data { id: 0, logit: 0.0, p: 0.0 });
+        for ((id, entry), &logit) in (0..).zip(&mut self.array).zip(logits) {
+            *entry = sys::llama_token_data { id, logit, p: 0.0 };
+        }
+        let mut array = sys::llama_token_data_array {
+            data: self.array.as_mut_ptr(),
+            size: self.array.len(),
+            selected: -1,
+            sorted: false,
+        };
+        // SAFETY: the array describes `self.array`, which outlives the call. A
+        // sampler may move `data` forward and shrink `size`, always within it.
+        let left = unsafe {
+            sys::llama_sampler_apply(self.chain.0.as_ptr(), &raw mut array);
+            std::slice::from_raw_parts(array.data, array.size)
+        };
+        left[usize::try_from(array.selected).expect("the last sampler selects")].id as u32
     }
 }
 
