@@ -257,7 +257,8 @@ impl Table {
                 } else {
                     (micros / ours, "x")
                 };
-                write!(text, " {} ({multiple:.1} {unit})", grouped(*micros)).expect("memory");
+                let (micros, multiple) = (grouped(*micros), grouped(multiple));
+                write!(text, " {micros} ({multiple} {unit})").expect("memory");
                 if let Some(note) = note {
                     let place = notes.iter().position(|known| *known == (program, note));
                     let place = place.unwrap_or_else(|| {
@@ -281,12 +282,12 @@ impl Table {
     }
 }
 
-/// Whole microseconds with commas, or tenths where there are few.
-fn grouped(micros: f64) -> String {
-    if micros < 99.95 {
-        return format!("{micros:.1}");
+/// A whole number with commas, or tenths where it is small.
+fn grouped(number: f64) -> String {
+    if number < 99.95 {
+        return format!("{number:.1}");
     }
-    let digits = format!("{micros:.0}");
+    let digits = format!("{number:.0}");
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {

@@ -149,7 +149,7 @@ fn llm_samplers(stages: &[Stage], _: usize) -> Option<(Box<dyn Program>, Note)> 
                 chain.push_sampler(llm::SampleFreqPresence::new(frequency, presence, last_n))
             }
             Stage::MirostatV2 { tau, eta, .. } => {
-                note = Some("once its limit is above all surprises, it keeps one token only");
+                note = Some("keeps only one token once its limit is above all surprises");
                 chain.push_sampler(llm::SampleMirostat2::new(tau, eta))
             }
             _ => return None,
