@@ -107,6 +107,14 @@ impl Scratch {
         kernels::count_at_least(&self.maxima, floor)
     }
 
+    /// About how many dense logits are at least `floor`, as some blocks have it.
+    pub(super) fn about_at_least(&self, (logits, divisor): (&[f32], f32), floor: f32) -> usize {
+        const STEP: usize = 16;
+        let floor = if divisor == 1.0 { floor } else { floor * divisor };
+        let some = logits.chunks(BLOCK).step_by(STEP);
+        some.map(|block| kernels::count_at_least(block, floor)).sum::<usize>() * STEP
+    }
+
     /// How many dense logits are at least `floor`.
     pub(super) fn count_at_least(&self, logits: &[f32], floor: f32) -> usize {
         let hot = self.maxima.iter().enumerate().filter(|(_, max)| **max >= floor);
@@ -214,6 +222,7 @@ impl Scratch {
         weigh(&self.list, best, &mut self.spare);
         self.masses.clear();
         let mut start = 0;
+        let mut all = [0.0; BLOCK];
         for block in listed(&self.list) {
             let weights = &self.spare[start..start + block.len()];
             let at = |n: usize| (block[n].id.index() % BLOCK, weights[n]);
@@ -221,9 +230,14 @@ impl Scratch {
                 1 => kernels::mass_of_few(at(0), None),
                 2 => kernels::mass_of_few(at(0), Some(at(1))),
                 _ => {
-                    let mut mass = [0.0];
-                    kernels::masses(&spread_out(block), best, &mut mass);
-                    mass[0]
+                    for (c, weight) in block.iter().zip(weights) {
+                        all[c.id.index() % BLOCK] = *weight;
+                    }
+                    let mass = kernels::block_mass(&all);
+                    for c in block {
+                        all[c.id.index() % BLOCK] = 0.0;
+                    }
+                    mass
                 }
             };
             self.masses.push(mass);

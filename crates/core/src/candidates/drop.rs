@@ -1,7 +1,7 @@
 //! Verbs that drop candidates.
 
 use super::{Candidate, Candidates, Fault, Order, Scratch, blocks, select_top, weight};
-use crate::kernels::{self, BLOCK, Range};
+use crate::kernels::{self, Range};
 
 /// Where more than one candidate of so many stays, listing them would cost more
 /// than masking the others.
@@ -149,11 +149,9 @@ impl Candidates<'_> {
         let range = Range::from(floor);
         let hot = self.scratch.hot_blocks(range.low);
         if hot >= at_least && hot * 8 > self.scratch.maxima.len() {
-            self.settle();
-            // Some blocks tell how many there are about.
-            let some = self.logits.chunks(BLOCK).step_by(16);
-            let count: usize = some.map(|block| kernels::count_at_least(block, range.low)).sum();
-            if count * 16 * LISTED > self.logits.len() {
+            let count = self.scratch.about_at_least((self.logits, self.divisor), range.low);
+            if count * LISTED > self.logits.len() {
+                self.settle();
                 kernels::mask(self.logits, range, None);
                 self.scratch.refresh_masked(self.logits, range, None);
                 return true;

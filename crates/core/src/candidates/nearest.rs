@@ -16,7 +16,7 @@ use crate::{
 const FEW: usize = 48;
 
 /// How far to look for a nucleus that is near.
-const NEAR: [f64; 3] = [2.0, 4.0, 8.0];
+const NEAR: [f64; 5] = [2.0, 4.0, 8.0, 11.0, 14.0];
 
 /// So few candidates between both ends of a bracket are looked at one by one.
 const ENOUGH: usize = 2048;
@@ -112,14 +112,15 @@ impl Weighed<'_> {
     }
 
     /// Two reaches, of which the shorter one lacks mass and the longer one does
-    /// not, with few candidates in between if that can be had.
-    fn bracket(self, wanted: &Wanted, total: f64) -> (Reach, Reach) {
-        let sample = Sample::new(self, wanted, total);
-        let mut inside = Reach { reach: -1.0, range: Range::NONE, mass: 0.0, count: 0 };
+    /// not, with few candidates in between if that can be had. One is known that
+    /// lacks mass.
+    fn bracket(self, wanted: &Wanted, total: f64, known: Reach) -> (Reach, Reach) {
+        let sample = Sample::new(self, wanted, known);
+        let mut inside = known;
         let all = Range { low: f32::MIN, high: f32::MAX };
         let mut outside =
             Reach { reach: f64::INFINITY, range: all, mass: total, count: self.logits.len() };
-        let mut next = sample.reach(wanted.mass);
+        let mut next = sample.reach(wanted.mass).max(inside.reach.next_up());
         for round in 0..MAX_ROUNDS {
             let now = self.within(wanted, next);
             if now.range == inside.range || now.range == outside.range {
@@ -132,7 +133,7 @@ impl Weighed<'_> {
             }
             let (missing, between) = (wanted.mass - inside.mass, outside.mass - inside.mass);
             let width = outside.reach - inside.reach;
-            next = if outside.reach.is_infinite() || inside.reach < 0.0 {
+            next = if outside.reach.is_infinite() || inside.reach == known.reach {
                 // As far on as the sample says, and a little further, so that the
                 // other end comes near too.
                 let missing = wanted.mass - now.mass;
@@ -160,7 +161,7 @@ impl Weighed<'_> {
 }
 
 /// The masses within some reaches, one as far from the next as all are, as a
-/// sample of the logits has them.
+/// sample of the logits beyond a known reach has them.
 #[derive(Debug)]
 struct Sample {
     step: f64,
@@ -168,7 +169,7 @@ struct Sample {
 }
 
 impl Sample {
-    fn new(all: Weighed<'_>, wanted: &Wanted, total: f64) -> Self {
+    fn new(all: Weighed<'_>, wanted: &Wanted, known: Reach) -> Self {
         let stride = all.logits.len().div_ceil(SAMPLE);
         let logits = || all.logits.iter().step_by(stride).filter(|l| **l > f32::NEG_INFINITY);
         let far = logits().fold(0.0_f64, |far, logit| far.max(wanted.distance_of(*logit)));
@@ -177,16 +178,16 @@ impl Sample {
         let mut masses = [0.0; BUCKETS + 1];
         let points = all.logits.iter().zip(all.weights).step_by(stride);
         for (logit, weight) in points.filter(|(_, weight)| **weight > 0.0) {
-            let bucket = (wanted.distance_of(*logit) / step) as usize;
-            masses[bucket.min(BUCKETS - 1) + 1] += f64::from(*weight);
+            let distance = wanted.distance_of(*logit);
+            if distance > known.reach {
+                let bucket = (distance / step) as usize;
+                masses[bucket.min(BUCKETS - 1) + 1] += f64::from(*weight) * stride as f64;
+            }
         }
-        let mut sum = 0.0;
+        let mut sum = known.mass;
         for mass in &mut masses {
             sum += *mass;
             *mass = sum;
-        }
-        if sum > 0.0 {
-            masses.iter_mut().for_each(|mass| *mass *= total / sum);
         }
         Self { step, masses }
     }
@@ -310,8 +311,8 @@ impl Candidates<'_> {
         if self.order.is_some() {
             self.rank_ids();
             self.keep_listed(&wanted, min_keep);
-        } else if !self.keep_near(&wanted, min_keep) {
-            self.keep_far(&wanted, min_keep);
+        } else if let Err(known) = self.keep_near(&wanted, min_keep) {
+            self.keep_far(&wanted, known, min_keep);
         }
         self.drop_done(false);
     }
@@ -336,14 +337,21 @@ impl Candidates<'_> {
     }
 
     /// Tries to find all that is wanted within a short reach, where few
-    /// candidates are.
-    fn keep_near(&mut self, wanted: &Wanted, min_keep: usize) -> bool {
+    /// candidates are. If that fails, gives a reach that is too short.
+    fn keep_near(&mut self, wanted: &Wanted, min_keep: usize) -> Result<(), Reach> {
+        let mut known = Reach { reach: -1.0, range: Range::NONE, mass: 0.0, count: 0 };
+        if self.scratch.is_flat(wanted.best) {
+            return Err(known);
+        }
+        let dense = (&*self.logits, self.divisor);
         for reach in NEAR {
             let range = wanted.within(reach);
-            if self.scratch.hot_blocks(range.low) * 4 > self.scratch.maxima.len() {
-                return false;
+            if self.scratch.hot_blocks(range.low) * 4 > self.scratch.maxima.len()
+                && self.scratch.about_at_least(dense, range.low) * LISTED > self.logits.len()
+            {
+                break;
             }
-            self.scratch.list_range((self.logits, self.divisor), range);
+            self.scratch.list_range(dense, range);
             let Scratch { list, spare, .. } = &mut *self.scratch;
             blocks::weigh(list, wanted.best, spare);
             let mass: f64 = spare.iter().map(|w| f64::from(*w)).sum();
@@ -352,21 +360,25 @@ impl Candidates<'_> {
             if mass > wanted.mass * 1.001 && list.len() >= min_keep {
                 self.list_made();
                 self.keep_listed(wanted, min_keep);
-                return true;
+                return Ok(());
+            }
+            if mass < wanted.mass * 0.999 {
+                known = Reach { reach, range, mass, count: list.len() };
             }
         }
-        false
+        Err(known)
     }
 
     /// Brackets the reach by passes over all logits.
-    fn keep_far(&mut self, wanted: &Wanted, min_keep: usize) {
+    fn keep_far(&mut self, wanted: &Wanted, known: Reach, min_keep: usize) {
         if !self.weighed {
             self.settle();
             self.scratch.weigh_dense(self.logits, wanted.best);
         }
         let total = self.mass();
         let weights = &self.scratch.weights[..self.logits.len()];
-        let (inside, outside) = Weighed { logits: self.logits, weights }.bracket(wanted, total);
+        let weighed = Weighed { logits: self.logits, weights };
+        let (inside, outside) = weighed.bracket(wanted, total, known);
         let Some((mut last, mut count)) = self.last_between(wanted, inside, outside) else {
             // Rounding kept the sum over all below what was asked for.
             return;

@@ -143,6 +143,20 @@ kernels! {
         }
     }
 
+    /// The sum of a block's weights, with the bits that [`masses`] gives.
+    pub(crate) fn block_mass<V>(weights: &[f32; BLOCK]) -> f64 {
+        let parts = parts(weights);
+        let mut sums = [V::splat(0.0); FOUR];
+        for four in 0..FOUR {
+            let mut found = [V::splat(0.0); FOUR];
+            for at in 0..FOUR {
+                found[at] = V::load(&parts[four * FOUR + at]);
+            }
+            sums[four] = tree(found);
+        }
+        tree(sums).sum()
+    }
+
     /// Writes every logit's `exp(logit - base)` to `weights`, and every block's sum
     /// of them to `masses`.
     pub(crate) fn weigh<V>(logits: &[f32], base: f32, weights: &mut [f32], masses: &mut [f64]) {

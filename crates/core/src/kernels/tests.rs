@@ -84,6 +84,11 @@ proptest! {
             let same = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
             prop_assert!(same(&c, &d));
             let weights_of = c.clone();
+            let mut first = [0.0; BLOCK];
+            let of_first = &weights_of[..weights_of.len().min(BLOCK)];
+            first[..of_first.len()].copy_from_slice(of_first);
+            prop_assert_eq!(block_mass(&first).to_bits(), masses_of[0].to_bits());
+            prop_assert_eq!(over::block_mass::<Plain>(&first).to_bits(), masses_of[0].to_bits());
             let range = Range { low: floor, high: floor + 9.0 };
             let (mass, count) = mass_within(&logits, &c, range);
             prop_assert_eq!((mass, count), over::mass_within::<Plain>(&logits, &c, range));
