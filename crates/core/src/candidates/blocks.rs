@@ -57,7 +57,11 @@ impl Scratch {
         for (index, _) in maxima.iter().enumerate().filter(|(_, max)| **max >= range.low) {
             let block = block(logits, index);
             positions.clear();
-            kernels::positions(block, wide, narrow, positions);
+            if wide.high == f32::MAX && narrow == Range::NONE {
+                kernels::positions_from(block, wide.low, positions);
+            } else {
+                kernels::positions(block, wide, narrow, positions);
+            }
             let first = (index * BLOCK) as u32;
             let candidate = |&at: &u32| Candidate {
                 id: TokenId(first + at),

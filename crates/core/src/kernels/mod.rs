@@ -389,6 +389,31 @@ kernels! {
         }
     }
 
+    /// Appends the positions of the logits that are at least `floor`.
+    pub(crate) fn positions_from<V>(logits: &[f32], floor: f32, found: &mut Vec<u32>) {
+        let low = V::splat(floor);
+        let (parts, rest) = logits.as_chunks();
+        let (fours, others) = parts.as_chunks::<FOUR>();
+        for (index, four) in fours.iter().enumerate() {
+            let mut wanted = 0_u64;
+            for at in 0..FOUR {
+                let holds = V::bits(V::load(&four[at]).at_least(low));
+                wanted |= u64::from(holds) << (at * LANES);
+            }
+            while wanted != 0 {
+                found.push((index * FOUR * LANES) as u32 + wanted.trailing_zeros());
+                wanted &= wanted - 1;
+            }
+        }
+        let start = (fours.len() * FOUR * LANES) as u32;
+        let last = others.as_flattened().iter().chain(rest);
+        for (logit, at) in last.zip(start..) {
+            if *logit >= floor {
+                found.push(at);
+            }
+        }
+    }
+
     /// Appends the positions of the logits that lie in `range` and not in `but`.
     pub(crate) fn positions<V>(logits: &[f32], range: Range, but: Range, found: &mut Vec<u32>) {
         let (low, high) = (V::splat(range.low), V::splat(range.high));

@@ -119,6 +119,12 @@ proptest! {
         let wanted = |l: f32| l >= range.low && !(l >= but.low && l <= but.high);
         let naive = (0..).zip(&logits).filter(|(_, l)| wanted(**l)).map(|(at, _)| at);
         prop_assert_eq!(a, naive.collect::<Vec<u32>>());
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        positions_from(&logits, floor, &mut a);
+        over::positions_from::<Plain>(&logits, floor, &mut b);
+        prop_assert_eq!(&a, &b);
+        let naive = (0..).zip(&logits).filter(|(_, l)| **l >= floor).map(|(at, _)| at);
+        prop_assert_eq!(a, naive.collect::<Vec<u32>>());
         let at_least = logits.iter().filter(|l| **l >= floor).count();
         prop_assert_eq!(count_at_least(&logits, floor), at_least);
 
