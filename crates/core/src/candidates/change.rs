@@ -96,6 +96,12 @@ impl Candidates<'_> {
                 false
             }
         };
+        if self.order.is_some() {
+            // What is masked will not be listed.
+            let Scratch { list, before, .. } = &mut *self.scratch;
+            let mut new = list.iter().map(|c| c.logit);
+            before.retain(|_| new.next().is_some_and(|l| l > f32::NEG_INFINITY && is_logit(l)));
+        }
         self.rewritten(fine);
         self.forget_rank();
     }

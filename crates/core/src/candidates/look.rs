@@ -141,9 +141,22 @@ impl Candidates<'_> {
 
     /// The lowest logit that has at least the probability `p`.
     pub(super) fn floor_of(&mut self, p: f64) -> f32 {
-        let least = f64::from(self.best().logit) + libm::log(p * self.mass() * (1.0 - SLACK));
-        // Also where `p` is no probability.
-        if least.is_nan() { f32::MIN } else { at_least(least) }
+        let best = f64::from(self.best().logit);
+        let distance = libm::log(p * self.mass() * (1.0 - SLACK));
+        if distance.is_nan() {
+            // `p` is no probability.
+            return f32::MIN;
+        }
+        let reaches = |logit: f32| f64::from(logit) - best >= distance;
+        // The sum may round where the difference does not.
+        let mut floor = (best + distance) as f32;
+        while floor > f32::MIN && reaches(floor.next_down()) {
+            floor = floor.next_down();
+        }
+        while floor < f32::INFINITY && !reaches(floor) {
+            floor = floor.next_up();
+        }
+        floor
     }
 
     /// The entropy of the candidates' probabilities, in nats.
@@ -300,10 +313,4 @@ impl Candidates<'_> {
             }
         })
     }
-}
-
-/// The least logit that is not below a limit.
-fn at_least(limit: f64) -> f32 {
-    let nearest = limit as f32;
-    if f64::from(nearest) < limit { nearest.next_up() } else { nearest }
 }

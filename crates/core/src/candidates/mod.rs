@@ -246,6 +246,9 @@ impl<'a> Candidates<'a> {
             self.scratch.list.clear();
             self.scratch.list.extend(dense(self.logits));
             self.order = Some(Order::Id);
+            // Blocks that are masked throughout are none of a list's.
+            self.mass = None;
+            self.weighed = false;
         }
     }
 

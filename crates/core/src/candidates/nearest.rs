@@ -61,31 +61,60 @@ impl Wanted {
         self.distance(a).total_cmp(&self.distance(b)).then_with(|| a.rank(b))
     }
 
-    /// All logits that are no further away than `reach`, give or take a rounding.
+    /// All logits that are no further away than `reach`.
     fn within(&self, reach: f64) -> Range {
-        let (low, high) = ((self.center - reach) as f32, (self.center + reach) as f32);
-        Range { low: low.max(f32::MIN), high: high.min(f32::MAX) }
+        let holds = |logit: f32| self.distance_of(logit) <= reach;
+        let center = (self.center as f32).clamp(f32::MIN, f32::MAX);
+        if !holds(center) {
+            return Range::NONE;
+        }
+        Range { low: -last_of(-center, |logit| holds(-logit)), high: last_of(center, holds) }
     }
 
-    /// The logits of all candidates up to `last`, and of its equals.
-    fn up_to(&self, last: &Candidate) -> Range {
+    /// The logits of all candidates up to `last`, and of its equals. `None` if they
+    /// have others between them, where distances are equal only for the rounding of
+    /// an `f64`.
+    fn up_to(&self, last: &Candidate) -> Option<Range> {
         let reach = self.distance(last);
-        let stays = |logit: f32| {
-            let distance = self.distance_of(logit);
-            distance < reach || (distance == reach && logit >= last.logit)
-        };
-        let Range { mut low, mut high } = self.within(reach);
-        // The ends are off by a rounding or two.
-        for _ in 0..8 {
-            low = if stays(low.next_down()) { low.next_down() } else { low };
-            high = if stays(high.next_up()) { high.next_up() } else { high };
+        let Range { low, high } = self.within(reach);
+        if f64::from(last.logit) <= self.center {
+            // What is as far above the center comes before.
+            return Some(Range { low: last.logit, high });
         }
-        for _ in 0..16 {
-            low = if stays(low) { low } else { low.next_up() };
-            high = if stays(high) { high } else { high.next_down() };
+        let below = last.logit.next_down();
+        if self.distance_of(below) == reach {
+            return None;
         }
-        Range { low: low.max(f32::MIN), high: high.min(f32::MAX) }
+        // And what is as far below comes after.
+        let nearer = self.within(reach.next_down());
+        let low = if nearer == Range::NONE { last.logit } else { nearer.low.max(low) };
+        Some(Range { low, high })
     }
+}
+
+/// The greatest finite logit for which `holds` is true, where it is so for `from`
+/// and up to some greater one.
+fn last_of(from: f32, holds: impl Fn(f32) -> bool) -> f32 {
+    // Numbers in the order of the floats.
+    let number = |logit: f32| {
+        let bits = logit.to_bits() as i32;
+        i64::from(if bits < 0 { i32::MIN.wrapping_sub(bits) } else { bits })
+    };
+    let logit = |number: i64| {
+        let number = number as i32;
+        let bits = if number < 0 { i32::MIN.wrapping_sub(number) } else { number };
+        f32::from_bits(bits as u32)
+    };
+    let (mut low, mut high) = (number(from), number(f32::MAX) + 1);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if holds(logit(middle)) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    logit(low)
 }
 
 /// A reach, and what lies within.
@@ -393,13 +422,17 @@ impl Candidates<'_> {
             last = nth_wanted(other, wanted, min_keep);
             count = min_keep;
         }
-        let range = wanted.up_to(&last);
-        if count * LISTED > self.logits.len() {
-            self.mask_but(range, last);
-        } else {
-            self.scratch.list_range((self.logits, 1.0), range);
-            self.list_made();
-            self.scratch.list.retain(|c| wanted.compare(c, &last).is_le());
+        match wanted.up_to(&last) {
+            Some(range) if count * LISTED > self.logits.len() => self.mask_but(range, last),
+            Some(range) => {
+                self.scratch.list_range((self.logits, 1.0), range);
+                self.list_made();
+                self.scratch.list.retain(|c| wanted.compare(c, &last).is_le());
+            }
+            None => {
+                self.make_sparse();
+                self.scratch.list.retain(|c| wanted.compare(c, &last).is_le());
+            }
         }
     }
 }

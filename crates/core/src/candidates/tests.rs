@@ -502,3 +502,78 @@ fn dropping_the_top_leaves_the_rest_however_it_lies() {
         assert_eq!(ids, [2, 1]);
     }
 }
+
+/// Listing tells blocks that are masked throughout no longer from others.
+#[test]
+fn a_draw_after_a_look_at_all_still_falls_where_the_mass_is() {
+    let mut logits = vec![f32::NEG_INFINITY; 256];
+    logits.extend([5.0; 256]);
+    logits.extend([-5.0; 256]);
+    for seed in 0..50 {
+        let drawn = with(&logits, |c| {
+            c.probability(TokenId(300));
+            assert_eq!(c.ranked().count(), 512);
+            c.draw(&mut StageRng::for_stage(RngKind::default(), seed, "dist", 0))
+        });
+        // By hand: the others have one part in 22,000 of the mass.
+        assert!((256..512).contains(&drawn.0), "seed {seed}: {drawn:?}");
+    }
+}
+
+/// Distances from the best that round to the same `f64` are equal, and the higher
+/// logit comes first: of 400 equal probabilities but for the best's, by hand.
+#[test]
+fn logits_that_only_rounding_makes_equally_far_stay_in_order() {
+    let ids = |logits: &[f32], f: fn(&mut Candidates<'_>)| {
+        with(logits, |c| {
+            f(c);
+            c.iter().map(|c| c.id.0).collect::<Vec<_>>()
+        })
+    };
+    for sign in [1.0, -1.0] {
+        let mut logits: Vec<f32> = (0..400_i16).map(|i| sign * f32::from(i) * 1e-20).collect();
+        logits[7] = 1.0;
+        // e of 399 + e, so that .5 takes 199 others.
+        let half = ids(&logits, |c| c.keep_nucleus(0.5, 0));
+        assert_eq!(half.len(), 200);
+        assert!(half.contains(&7) && half.contains(&if sign > 0.0 { 399 } else { 0 }));
+        assert_eq!(ids(&logits, |c| c.keep_nucleus(0.9, 0)).len(), 360);
+        assert_eq!(ids(&logits, |c| c.keep_nucleus(0.0, 100)).len(), 100);
+        let typical = |min_keep| {
+            with(&logits, |c| {
+                let entropy = c.entropy();
+                c.keep_typical(entropy, 0.0, min_keep);
+                c.len()
+            })
+        };
+        assert_eq!((typical(0), typical(250)), (1, 250));
+    }
+    let mut huge: Vec<f32> = (0..400_i16).map(|i| f32::from(i) * 1e-3).collect();
+    huge[7] = 1e12;
+    assert_eq!(ids(&huge, |c| c.keep_nucleus(0.0, 100)).len(), 100);
+}
+
+/// A third each is less than .3333335, however great the logits are.
+#[test]
+fn great_logits_do_not_blur_a_probability() {
+    for logit in [1.0, 1e9, 1e10, 1e17] {
+        let count = |p| with(&[logit; 3], |c| c.count_probable(p));
+        assert_eq!([count(0.333), count(0.333_333_5), count(0.6)], [3, 0, 0], "at {logit}");
+    }
+}
+
+#[test]
+fn a_drawn_tokens_probability_is_its_own_where_others_are_masked() {
+    let logits = [0.1_f32, 0.2, 0.3, 0.4].map(|p| libm::log(f64::from(p)) as f32);
+    for listed in [false, true] {
+        let (id, p) = with(&logits, |c| {
+            if listed {
+                c.retain(|_| true);
+            }
+            let mut rng = StageRng::for_stage(RngKind::default(), 1, "dist", 0);
+            c.draw_reshaped(&mut rng, |p| if p < 0.35 { f32::NEG_INFINITY } else { 0.0 })
+        });
+        assert_eq!(id, TokenId(3));
+        assert!((p - 0.4).abs() < 1e-6, "{p}");
+    }
+}
