@@ -69,8 +69,7 @@ impl Candidates<'_> {
         self.settle();
         let best = self.best().logit;
         if self.order.is_none() && !self.mirror {
-            self.scratch.weigh_dense(self.logits, best);
-            self.mass = Some(self.scratch.masses.iter().sum());
+            self.weigh_dense();
             let Scratch { weights, before, .. } = &mut *self.scratch;
             std::mem::swap(weights, before);
         }

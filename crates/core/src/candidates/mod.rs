@@ -215,6 +215,15 @@ impl<'a> Candidates<'a> {
         mass
     }
 
+    /// Notes the weights of all dense candidates besides their sum.
+    fn weigh_dense(&mut self) {
+        self.settle();
+        let best = self.best().logit;
+        self.scratch.weigh_dense(self.logits, best);
+        self.mass = Some(self.scratch.masses.iter().sum());
+        self.weighed = true;
+    }
+
     /// Forgets what a change of the candidates or of their logits changes.
     fn touch(&mut self) {
         self.best.set(None);

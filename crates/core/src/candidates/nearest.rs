@@ -285,10 +285,7 @@ impl Candidates<'_> {
         let dense = self.order.is_none() && !self.mirror && self.mass.is_none();
         let best = self.best().logit;
         if dense && self.scratch.is_flat(best) {
-            self.settle();
-            self.scratch.weigh_dense(self.logits, best);
-            self.mass = Some(self.scratch.masses.iter().sum());
-            self.weighed = true;
+            self.weigh_dense();
         }
     }
 
@@ -401,8 +398,7 @@ impl Candidates<'_> {
     /// Brackets the reach by passes over all logits.
     fn keep_far(&mut self, wanted: &Wanted, known: Reach, min_keep: usize) {
         if !self.weighed {
-            self.settle();
-            self.scratch.weigh_dense(self.logits, wanted.best);
+            self.weigh_dense();
         }
         let total = self.mass();
         let weights = &self.scratch.weights[..self.logits.len()];
@@ -424,13 +420,13 @@ impl Candidates<'_> {
         }
         match wanted.up_to(&last) {
             Some(range) if count * LISTED > self.logits.len() => self.mask_but(range, last),
-            Some(range) => {
-                self.scratch.list_range((self.logits, 1.0), range);
-                self.list_made();
-                self.scratch.list.retain(|c| wanted.compare(c, &last).is_le());
-            }
-            None => {
-                self.make_sparse();
+            range => {
+                if let Some(range) = range {
+                    self.scratch.list_range((self.logits, 1.0), range);
+                    self.list_made();
+                } else {
+                    self.make_sparse();
+                }
                 self.scratch.list.retain(|c| wanted.compare(c, &last).is_le());
             }
         }
