@@ -67,7 +67,11 @@ impl Scratch {
                 id: TokenId(first + at),
                 logit: block[at as usize] / divisor,
             };
-            found.extend(positions.iter().map(candidate).filter(wanted));
+            if divisor == 1.0 {
+                found.extend(positions.iter().map(candidate));
+            } else {
+                found.extend(positions.iter().map(candidate).filter(wanted));
+            }
             if found.len() > limit {
                 break;
             }

@@ -48,7 +48,14 @@ impl Candidates<'_> {
     /// stays.
     pub fn keep_at_least(&mut self, floor: f32, min_keep: usize) {
         let kept = match self.order {
-            None => self.keep_from(floor, min_keep.max(1)),
+            None if self.many_from(floor, min_keep.max(1)) => {
+                self.settle();
+                let range = Range::from(floor);
+                kernels::mask(self.logits, range, None);
+                self.scratch.refresh_masked(self.logits, range, None);
+                true
+            }
+            None => self.list_from(floor, min_keep.max(1)),
             Some(_) => {
                 let list = &mut self.scratch.list;
                 let kept = list.iter().filter(|c| c.logit >= floor).count() >= min_keep.max(1);
@@ -75,8 +82,19 @@ impl Candidates<'_> {
                 c.id == best.id || f64::from(weight(true, c.logit - best.logit)) >= least
             });
         } else {
+            let best = self.best().logit;
             let floor = self.floor_of(p);
-            self.keep_at_least(floor, 1);
+            if floor <= best && self.order.is_none() && self.many_from(floor, 1) {
+                // Whoever asks for probabilities will go on with them.
+                self.settle();
+                let range = Range::from(floor);
+                kernels::mask_below(self.logits, range.low, best, &mut self.scratch.masses);
+                self.scratch.refresh_masked(self.logits, range, None);
+                self.drop_done(true);
+                self.mass = Some(self.scratch.masses.iter().sum());
+            } else {
+                self.keep_at_least(floor, 1);
+            }
         }
     }
 
@@ -143,21 +161,21 @@ impl Candidates<'_> {
         }
     }
 
-    /// Keeps the dense candidates from `floor` on, unless they are fewer than
+    /// Whether the dense candidates from `floor` on are too many for a list, and
+    /// `at_least` so many.
+    fn many_from(&self, floor: f32, at_least: usize) -> bool {
+        let low = Range::from(floor).low;
+        let hot = self.scratch.hot_blocks(low);
+        hot >= at_least
+            && hot * 8 > self.scratch.maxima.len()
+            && self.scratch.about_at_least((self.logits, self.divisor), low) * LISTED
+                > self.logits.len()
+    }
+
+    /// Lists the dense candidates from `floor` on, unless they are fewer than
     /// `at_least`. Says whether it has.
-    fn keep_from(&mut self, floor: f32, at_least: usize) -> bool {
-        let range = Range::from(floor);
-        let hot = self.scratch.hot_blocks(range.low);
-        if hot >= at_least && hot * 8 > self.scratch.maxima.len() {
-            let count = self.scratch.about_at_least((self.logits, self.divisor), range.low);
-            if count * LISTED > self.logits.len() {
-                self.settle();
-                kernels::mask(self.logits, range, None);
-                self.scratch.refresh_masked(self.logits, range, None);
-                return true;
-            }
-        }
-        self.scratch.list_range((self.logits, self.divisor), range);
+    fn list_from(&mut self, floor: f32, at_least: usize) -> bool {
+        self.scratch.list_range((self.logits, self.divisor), Range::from(floor));
         if self.scratch.list.len() < at_least {
             return false;
         }

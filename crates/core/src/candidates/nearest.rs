@@ -68,7 +68,9 @@ impl Wanted {
         if !holds(center) {
             return Range::NONE;
         }
-        Range { low: -last_of(-center, |logit| holds(-logit)), high: last_of(center, holds) }
+        // Above the best there is nothing to find the end of.
+        let high = if holds(self.best) { f32::MAX } else { last_of(center, holds) };
+        Range { low: -last_of(-center, |logit| holds(-logit)), high }
     }
 
     /// The logits of all candidates up to `last`, and of its equals. `None` if they
@@ -336,19 +338,20 @@ impl Candidates<'_> {
         self.make_dense();
         if self.order.is_some() {
             self.rank_ids();
-            self.keep_listed(&wanted, min_keep);
+            self.keep_listed(&wanted, min_keep, None);
         } else if let Err(known) = self.keep_near(&wanted, min_keep) {
             self.keep_far(&wanted, known, min_keep);
         }
         self.drop_done(false);
     }
 
-    /// Keeps what is wanted of the list.
-    fn keep_listed(&mut self, wanted: &Wanted, min_keep: usize) {
+    /// Keeps what is wanted of the list, of which all that are nearer than the
+    /// second number of `span` are not nearer than the first, if that is known.
+    fn keep_listed(&mut self, wanted: &Wanted, min_keep: usize, span: Option<(f64, f64)>) {
         let Scratch { list, other, spare, .. } = &mut *self.scratch;
         other.clear();
         other.extend_from_slice(list);
-        let Some((mut last, count)) = last_wanted(other, spare, wanted, (0.0, 0)) else {
+        let Some((mut last, count)) = last_wanted(other, spare, wanted, (0.0, 0), span) else {
             return;
         };
         if count < min_keep {
@@ -359,7 +362,11 @@ impl Candidates<'_> {
             other.extend_from_slice(list);
             last = nth_wanted(other, wanted, min_keep);
         }
-        list.retain(|c| wanted.compare(c, &last).is_le());
+        let reach = wanted.distance(&last);
+        compact(list, |c| {
+            let distance = wanted.distance(c);
+            distance < reach || (distance == reach && !last.rank(c).is_lt())
+        });
     }
 
     /// Tries to find all that is wanted within a short reach, where few
@@ -385,7 +392,7 @@ impl Candidates<'_> {
             // cannot matter; a narrow miss only costs another round.
             if mass > wanted.mass * 1.001 && list.len() >= min_keep {
                 self.list_made();
-                self.keep_listed(wanted, min_keep);
+                self.keep_listed(wanted, min_keep, Some((0.0, reach)));
                 return Ok(());
             }
             if mass < wanted.mass * 0.999 {
@@ -453,7 +460,8 @@ impl Candidates<'_> {
         other.clear();
         let ranges = (outside.range, inside.range);
         Scratch::find(maxima, positions, (self.logits, 1.0), ranges, other, usize::MAX);
-        last_wanted(other, spare, wanted, (inside.mass, inside.count))
+        let span = Some((inside.reach, outside.reach)).filter(|_| outside.reach.is_finite());
+        last_wanted(other, spare, wanted, (inside.mass, inside.count), span)
     }
 }
 
@@ -462,20 +470,35 @@ fn nth_wanted(list: &mut [Candidate], wanted: &Wanted, n: usize) -> Candidate {
     *list.select_nth_unstable_by(n - 1, |a, b| wanted.compare(a, b)).1
 }
 
+/// As [`Vec::retain`], but without a branch that depends on the answer.
+fn compact(list: &mut Vec<Candidate>, keep: impl Fn(&Candidate) -> bool) {
+    let mut kept = 0;
+    for at in 0..list.len() {
+        let c = list[at];
+        list[kept] = c;
+        kept += usize::from(keep(&c));
+    }
+    list.truncate(kept);
+}
+
 /// The last candidate that must stay so that the mass is reached, and how many
-/// stay with it. `found` are the mass and the number of nearer ones, not listed.
+/// stay with it. `found` are the mass and the number of nearer ones, not listed;
+/// `span` is about how near and how far those that are listed lie, if known.
 /// `None` if nothing is listed.
 fn last_wanted(
     list: &mut Vec<Candidate>,
     weights: &mut Vec<f32>,
     wanted: &Wanted,
     found: (f64, usize),
+    mut span: Option<(f64, f64)>,
 ) -> Option<(Candidate, usize)> {
     let (mut sum, mut count) = found;
     while list.len() > FEW {
-        let (near, far) = list.iter().fold((f64::INFINITY, 0.0_f64), |(near, far), c| {
-            let distance = wanted.distance(c);
-            (near.min(distance), far.max(distance))
+        let (near, far) = span.take().unwrap_or_else(|| {
+            list.iter().fold((f64::INFINITY, 0.0_f64), |(near, far), c| {
+                let distance = wanted.distance(c);
+                (near.min(distance), far.max(distance))
+            })
         });
         let scale = BUCKETS as f64 / (far - near);
         if !scale.is_finite() {
@@ -499,7 +522,7 @@ fn last_wanted(
             sum += mass;
             count += candidates;
         }
-        list.retain(|c| bucket(c) == reached);
+        compact(list, |c| bucket(c) == reached);
     }
     list.sort_unstable_by(|a, b| wanted.compare(a, b));
     blocks::weigh(list, wanted.best, weights);

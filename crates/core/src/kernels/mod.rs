@@ -389,6 +389,37 @@ kernels! {
         }
     }
 
+    /// Masks the logits below `floor`, and writes every block's sum of `exp(logit -
+    /// base)` to `masses`: [`mask`] and [`masses`] in one pass.
+    pub(crate) fn mask_below<V>(logits: &mut [f32], floor: f32, base: f32, masses: &mut [f64]) {
+        let (low, base) = (V::splat(floor), V::splat(base));
+        let mut last = [f32::NEG_INFINITY; BLOCK];
+        for (logits, mass) in logits.chunks_mut(BLOCK).zip(masses) {
+            let whole = logits.len() == BLOCK;
+            if !whole {
+                last[..logits.len()].copy_from_slice(logits);
+            }
+            let block = if whole { &mut *logits } else { &mut last };
+            let (parts, _) = block.as_chunks_mut::<LANES>();
+            let mut sums = [V::splat(0.0); FOUR];
+            for four in 0..FOUR {
+                let mut weights = [V::splat(0.0); FOUR];
+                for at in 0..FOUR {
+                    let part = &mut parts[four * FOUR + at];
+                    let logits = V::load(part);
+                    let masked = logits.select(logits.at_least(low), V::splat(f32::NEG_INFINITY));
+                    masked.store(part);
+                    weights[at] = vector::exp(masked.sub(base));
+                }
+                sums[four] = tree(weights);
+            }
+            *mass = tree(sums).sum();
+            if !whole {
+                logits.copy_from_slice(&last[..logits.len()]);
+            }
+        }
+    }
+
     /// Appends the positions of the logits that are at least `floor`.
     pub(crate) fn positions_from<V>(logits: &[f32], floor: f32, found: &mut Vec<u32>) {
         let low = V::splat(floor);

@@ -78,6 +78,18 @@ proptest! {
             masses(&divided, best / 0.7, &mut d);
             prop_assert_eq!(&c, &d);
 
+            // Masking and weighing at once is doing so one after the other.
+            let floor = best - 2.0;
+            let (mut masked, mut also, mut apart) = (logits.clone(), logits.clone(), logits.clone());
+            mask_below(&mut masked, floor, best, &mut c);
+            over::mask_below::<Plain>(&mut also, floor, best, &mut d);
+            prop_assert_eq!(&c, &d);
+            mask(&mut apart, Range::from(floor), None);
+            masses(&apart, best, &mut d);
+            prop_assert_eq!(&c, &d);
+            prop_assert_eq!(&masked, &apart);
+            prop_assert_eq!(&also, &apart);
+
             let (mut c, mut d) = (vec![0.0; logits.len()], vec![0.0; logits.len()]);
             weights(&logits, best, &mut c);
             over::weights::<Plain>(&logits, best, &mut d);
