@@ -450,8 +450,8 @@ impl Candidates<'_> {
         outside: Reach,
     ) -> Option<(Candidate, usize)> {
         let Scratch { maxima, positions, spare, other, .. } = &mut *self.scratch;
-        let Range { low, high } = outside.range;
-        if low == high && inside.count == 0 {
+        let low = outside.range.low;
+        if low == outside.range.high.min(wanted.best) && inside.count == 0 {
             // All are equal.
             let weight = f64::from(kernels::exp(low - wanted.best));
             let n = ((wanted.mass / weight).ceil() as usize).clamp(1, outside.count);
