@@ -1,5 +1,6 @@
 //! Tokens come as often as they are probable: 100,000 draws of every chain
-//! against the exact probabilities, by a chi-squared test.
+//! against the exact probabilities, by a chi-squared test. What a chain itself says
+//! of its probabilities is held to the same.
 //!
 //! The candidates that a stage draws from are written down by a watching stage
 //! in its place; from their logits the probabilities are computed here, in
@@ -12,8 +13,8 @@
 use std::collections::BTreeMap;
 
 use logitchain::{
-    BuildContext, Candidates, Chain, ChainConfig, Kind, NoVocab, ParamError, RngKind, Sampler,
-    Seed, Stage, StageRng, TokenId,
+    BuildContext, Candidates, Chain, ChainConfig, DistributionError, Kind, NoVocab, ParamError,
+    RngKind, Sampler, Seed, Stage, StageRng, TokenId,
 };
 use statrs::distribution::{ChiSquared, ContinuousCDF as _};
 
@@ -118,6 +119,12 @@ fn candidates(stages: &str, logits: Logits) -> Vec<(u32, f32)> {
 
 /// A chain and the exact probabilities of its tokens.
 fn assert_draws(list: &str, rng: RngKind, logits: Logits, law: &Law) {
+    let chain = build(list, rng);
+    let said = chain.distribution(&logits.list()).unwrap_or_else(|e| panic!("`{list}`: {e}"));
+    let said = said.by_id().iter().map(|(token, p)| (token.0, *p));
+    let equal = said.clone().map(|(token, _)| token).eq(law.keys().copied());
+    let close = said.clone().zip(law.values()).all(|((_, p), exact)| (p - exact).abs() < 1e-6);
+    assert!(equal && close, "`{list}`, {rng}: says {:?}, is {law:?}", Law::from_iter(said));
     let p = p_value(&counts(list, rng, logits), law);
     assert!(p > LEAST_P, "`{list}` over {logits:?} logits, {rng}: p = {p}");
 }
@@ -443,4 +450,26 @@ fn bins_that_expect_too_little_are_merged() {
     let law = Law::from([(0, small), (1, small), (2, small), (3, 0.9)]);
     let p = p_value(&BTreeMap::from([(0, 0), (1, 4), (2, 5), (3, 51)]), &law);
     assert!((p - 0.196_705_6).abs() < 1e-6, "{p}");
+}
+
+#[test]
+fn a_stage_that_draws_in_its_own_way_is_named() {
+    let logits = Logits::Steep.list();
+    for (_, rng) in RngKind::ALL {
+        let error = build("top_k;twin", rng).distribution(&logits).expect_err("its own way");
+        assert!(matches!(&error, DistributionError::OwnDraw { stage } if stage.position == 2));
+        assert!(error.to_string().starts_with("stage 2, `twin`, uses random numbers"), "{error}");
+    }
+}
+
+#[test]
+fn more_coins_than_can_be_looked_at_are_an_error() {
+    let list = |coins: usize| ["coin_twin"; 20][..coins].join(";") + ";greedy";
+    let logits = Logits::Steep.list();
+    // All coins fall with .3, so the best of 24 tokens stays with .7^12.
+    let law = build(&list(12), RngKind::default()).distribution(&logits).expect("12 coins");
+    let best = candidates("", Logits::Steep)[0].0;
+    assert!((law.probability(TokenId(best)) - 0.7_f64.powi(12)).abs() < 1e-12);
+    let error = build(&list(13), RngKind::default()).distribution(&logits).expect_err("13 coins");
+    assert!(matches!(&error, DistributionError::Coins { stage } if stage.position == 13));
 }

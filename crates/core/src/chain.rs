@@ -58,6 +58,11 @@ impl Link {
         &self.built.params
     }
 
+    /// The stage's name in a printed chain, without the `?` of a neutral one.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
     /// Whether the parameters make the stage do nothing.
     pub fn is_neutral(&self) -> bool {
         self.built.neutral
@@ -70,6 +75,22 @@ impl fmt::Display for Link {
         write!(f, "{}{}", if self.is_neutral() { "?" } else { "" }, self.label)
     }
 }
+
+/// Who looks on while a chain runs, and changes nothing.
+pub(crate) trait Observer {
+    /// A neutral stage was passed over.
+    fn skipped(&mut self, position: usize, link: &Link) {
+        let _ = (position, link);
+    }
+
+    /// A stage has run.
+    fn ran(&mut self, position: usize, link: &Link, candidates: &mut Candidates<'_>) {
+        let _ = (position, link, candidates);
+    }
+}
+
+/// Nobody.
+impl Observer for () {}
 
 impl Chain {
     pub(crate) fn new(links: Vec<Link>, rng: RngKind, seed: u64) -> Self {
@@ -100,13 +121,24 @@ impl Chain {
         scratch: &mut Scratch,
     ) -> Result<TokenId, SampleError> {
         let mut candidates = Candidates::for_draws_by(self.rng, logits, scratch)?;
+        self.run(&mut candidates, &mut ())
+    }
+
+    /// Runs the stages, in sight of `observer`.
+    pub(crate) fn run(
+        &mut self,
+        candidates: &mut Candidates<'_>,
+        observer: &mut impl Observer,
+    ) -> Result<TokenId, SampleError> {
         let mut last = StagePlace { position: 0, name: "" };
         for (link, position) in self.links.iter_mut().zip(1..) {
             if link.built.neutral {
+                observer.skipped(position, link);
                 continue;
             }
-            link.built.sampler.apply(&mut candidates);
+            link.built.sampler.apply(candidates);
             last = StagePlace { position, name: link.name };
+            observer.ran(position, link, candidates);
             match candidates.fault() {
                 None => {}
                 Some(Fault::Exhausted) => {

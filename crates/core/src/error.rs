@@ -333,7 +333,7 @@ pub enum SampleError {
 }
 
 /// A stage of a built chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct StagePlace {
     /// In the chain, from 1.
     pub position: usize,

@@ -40,6 +40,7 @@ mod sampler;
 mod schema;
 mod stage;
 mod token;
+mod trace;
 
 pub use crate::{
     candidates::{Candidate, Candidates, Scratch},
@@ -52,6 +53,11 @@ pub use crate::{
     sampler::{CloneSampler, Sampler},
     stage::{BuildContext, Kind, Stage},
     token::{NoVocab, TokenId, Vocab},
+    trace::{
+        CandidatesReport, Change, ChangeReport, Coin, Cut, Distribution, DistributionError, Draw,
+        Fate, Snapshot, StageReport, StageTrace, Step, TokenReport, Trace, TraceReport,
+        TracedToken,
+    },
 };
 
 #[doc(hidden)]

@@ -5,7 +5,7 @@ use rand_mt::Mt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::ChainError;
+use crate::{ChainError, trace::watch};
 
 /// Which generator a chain draws from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,6 +182,7 @@ impl StageRng {
 
     /// The next raw word: 64 random bits, or 32 in the low half for mt19937.
     pub fn word(&mut self) -> u64 {
+        watch::unknown();
         match &mut self.generator {
             Generator::Xoshiro(rng) => rng.next_u64(),
             Generator::Mt(rng) => u64::from(rng.next_u32()),
@@ -195,6 +196,12 @@ impl StageRng {
     /// 53 random bits. For mt19937 two words make the number, the low one
     /// first, as in libstdc++'s `uniform_real_distribution<double>`.
     pub fn uniform(&mut self) -> f64 {
+        watch::unknown();
+        self.uniform_unseen()
+    }
+
+    /// The same where what becomes of the number is known.
+    pub(crate) fn uniform_unseen(&mut self) -> f64 {
         const BELOW_ONE: f64 = 1.0 - f64::EPSILON / 2.0;
         match &mut self.generator {
             Generator::Xoshiro(rng) => (rng.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64),
@@ -213,14 +220,15 @@ impl StageRng {
     /// `uniform_real_distribution<float>`, and equality counts as true, as in
     /// llama.cpp's XTC.
     pub fn coin(&mut self, probability: f64) -> bool {
-        match &mut self.generator {
-            Generator::Xoshiro(_) => self.uniform() < probability,
+        let outcome = match &mut self.generator {
+            Generator::Xoshiro(_) => self.uniform_unseen() < probability,
             Generator::Mt(rng) => {
                 const BELOW_ONE: f32 = 1.0 - f32::EPSILON / 2.0;
                 let u = (rng.next_u32() as f32 * (1.0 / 4_294_967_296.0)).min(BELOW_ONE);
                 u <= probability as f32
             }
-        }
+        };
+        watch::coin(probability, outcome)
     }
 }
 

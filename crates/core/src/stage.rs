@@ -6,7 +6,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{ParamError, RngKind, Sampler, StageRng, Vocab};
 
 /// What a stage may do to the candidates; the conformance tests hold it to that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Changes logits of single tokens, from what was accepted before or from
     /// its parameters.

@@ -12,6 +12,9 @@ impl Candidates<'_> {
     /// Divides every logit by `t`, which must be positive and finite: otherwise
     /// the chain fails and names the stage.
     pub fn temper(&mut self, t: f32) {
+        if let Some(record) = &mut self.record {
+            record.temperature = Some(t);
+        }
         if !(t > 0.0 && t.is_finite()) {
             self.break_at(self.best().id, f32::NAN);
             return;

@@ -1,7 +1,10 @@
 //! Verbs that drop candidates.
 
 use super::{Candidate, Candidates, Fault, Order, Scratch, blocks, select_top, weight};
-use crate::kernels::{self, Range};
+use crate::{
+    kernels::{self, Range},
+    trace::Verb,
+};
 
 /// Where more than one candidate of so many stays, listing them would cost more
 /// than masking the others.
@@ -11,6 +14,7 @@ impl Candidates<'_> {
     /// Keeps the `n` most likely candidates, one at least.
     pub fn keep_top(&mut self, n: usize) {
         let n = n.max(1);
+        self.note(Verb::Top { n });
         if self.mirror {
             self.rank_all();
         } else if self.order == Some(Order::Other) {
@@ -47,6 +51,7 @@ impl Candidates<'_> {
     /// fewer than `min_keep`, the `min_keep` most likely ones; the best always
     /// stays.
     pub fn keep_at_least(&mut self, floor: f32, min_keep: usize) {
+        self.note(Verb::Logit { floor });
         let kept = match self.order {
             None if self.many_from(floor, min_keep.max(1)) => {
                 self.settle();
@@ -96,6 +101,7 @@ impl Candidates<'_> {
                 self.keep_at_least(floor, 1);
             }
         }
+        self.note(Verb::Probability { floor: p });
     }
 
     /// Drops the `n` most likely candidates; the least likely one always stays.
@@ -106,6 +112,7 @@ impl Candidates<'_> {
         self.settle();
         // Most often there are more, which takes no counting of all.
         let n = if self.iter().nth(n).is_some() { n } else { self.len() - 1 };
+        self.note(Verb::DropTop { n });
         if self.order.is_none() && !self.mirror {
             // A dropped token is a masked one, and those are quickly masked.
             self.scratch.find_top((self.logits, 1.0), n);

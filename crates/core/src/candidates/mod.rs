@@ -10,7 +10,10 @@ mod select;
 
 use std::{cell::Cell, cmp::Ordering};
 
-use crate::{RngKind, SampleError, TokenId, kernels};
+use crate::{
+    RngKind, SampleError, TokenId, kernels,
+    trace::{Record, Verb},
+};
 
 /// How far below what it should reach a probability, or a sum of them, may stay.
 ///
@@ -131,6 +134,8 @@ pub struct Candidates<'a> {
     mirror: bool,
     chosen: Option<TokenId>,
     fault: Option<Fault>,
+    /// Where verbs note what they did, while the chain is traced.
+    record: Option<&'a mut Record>,
 }
 
 impl<'a> Candidates<'a> {
@@ -177,11 +182,32 @@ impl<'a> Candidates<'a> {
             mirror: rng == RngKind::Mt19937,
             chosen: None,
             fault: None,
+            record: None,
         };
         if new.best().logit == f32::NEG_INFINITY {
             return Err(SampleError::Exhausted { stage: None });
         }
         Ok(new)
+    }
+
+    /// Has the verbs note what they do.
+    pub(crate) fn record_in(&mut self, record: &'a mut Record) {
+        self.record = Some(record);
+    }
+
+    pub(crate) fn record(&mut self) -> Option<&mut Record> {
+        self.record.as_deref_mut()
+    }
+
+    /// Whether probabilities are rounded, and candidates lie, as in llama.cpp.
+    pub(crate) fn is_mirror(&self) -> bool {
+        self.mirror
+    }
+
+    fn note(&mut self, verb: Verb) {
+        if let Some(record) = &mut self.record {
+            record.verb = Some(verb);
+        }
     }
 
     /// What the last stage did wrong, if anything.
@@ -280,7 +306,7 @@ impl<'a> Candidates<'a> {
 
 /// `exp(x)`, where chains that draw as llama.cpp does also round as it does.
 #[inline]
-fn weight(mirror: bool, x: f32) -> f32 {
+pub(crate) fn weight(mirror: bool, x: f32) -> f32 {
     if mirror { kernels::exp_nearest(x) } else { kernels::exp(x) }
 }
 

@@ -10,6 +10,7 @@ use super::{Candidate, Candidates, Order, SLACK, Scratch, blocks, dense, drop::L
 use crate::{
     TokenId,
     kernels::{self, Range},
+    trace::Verb,
 };
 
 /// So many candidates are few: sorting them costs less than another look.
@@ -248,6 +249,7 @@ impl Candidates<'_> {
     /// Sums are taken in `f64` over weights in `f32`. One that is within a
     /// ten-millionth of `p` counts as `p`: the weights are no more precise.
     pub fn keep_nucleus(&mut self, p: f64, min_keep: usize) {
+        self.note(Verb::Nucleus { p });
         self.guess_flat();
         let needed = needed(p, self.mass());
         let best = self.best().logit;
@@ -269,6 +271,7 @@ impl Candidates<'_> {
     ///
     /// As of [`keep_nucleus`](Self::keep_nucleus).
     pub fn keep_typical(&mut self, surprise: f64, p: f64, min_keep: usize) {
+        self.note(Verb::Typical { surprise, p });
         let (best, mass) = (self.best().logit, self.mass());
         let needed = needed(p, mass);
         if self.mirror {

@@ -1,9 +1,10 @@
 //! Verbs that settle on a token.
 
-use super::{Candidates, blocks};
+use super::{Candidate, Candidates, blocks};
 use crate::{
     StageRng, TokenId,
     kernels::{self, BLOCK},
+    trace::Draw,
 };
 
 impl Candidates<'_> {
@@ -15,10 +16,24 @@ impl Candidates<'_> {
     /// llama.cpp's array (by id, and most likely first after a stage that
     /// sorts). The one in which the number falls is chosen.
     pub fn draw(&mut self, rng: &mut StageRng) -> TokenId {
-        let u = rng.uniform();
+        // A draw that nobody records is one more unknown to whoever watches.
+        let u = if self.record.is_some() { rng.uniform_unseen() } else { rng.uniform() };
         let id = if self.mirror { self.walk_array(u) } else { self.walk_ids(u) };
         self.choose(id);
+        if self.record.is_some() {
+            self.note_draw(u, id);
+        }
         id
+    }
+
+    /// Notes the line on which `u` fell; the candidates lie in its order.
+    #[cold]
+    fn note_draw(&mut self, u: f64, id: TokenId) {
+        let line: Vec<Candidate> = self.iter().collect();
+        let draw = Draw::new(u, id, line, self.mirror);
+        if let Some(record) = &mut self.record {
+            record.draws.push(draw);
+        }
     }
 
     /// Settles on one token. Only stages of kind
