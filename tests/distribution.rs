@@ -16,7 +16,7 @@ use logitchain::{
     BuildContext, Candidates, Chain, ChainConfig, DistributionError, Kind, NoVocab, ParamError,
     RngKind, Sampler, Seed, Stage, StageRng, TokenId,
 };
-use statrs::distribution::{ChiSquared, ContinuousCDF as _};
+use logitchain_conformance::p_value;
 
 mod support;
 
@@ -30,33 +30,6 @@ const HISTORY: [u32; 9] = [4, 5, 6, 7, 9, 9, 4, 5, 6];
 
 /// Probabilities by token.
 type Law = BTreeMap<u32, f64>;
-
-/// The probability that draws from `law` would look at least as far off as
-/// these counts: Pearson's test, over bins in which 5 draws are expected.
-fn p_value(counts: &BTreeMap<u32, u32>, law: &Law) -> f64 {
-    if counts.keys().any(|token| !law.contains_key(token)) {
-        return 0.0;
-    }
-    let draws: u32 = counts.values().sum();
-    let mut bins: Vec<(f64, f64)> = law
-        .iter()
-        .map(|(token, p)| (p * f64::from(draws), counts.get(token).copied().unwrap_or(0).into()))
-        .collect();
-    bins.sort_by(|a, b| b.0.total_cmp(&a.0));
-    while let [.., below, (expected, count)] = &mut bins[..]
-        && *expected < 5.0
-    {
-        (below.0, below.1) = (below.0 + *expected, below.1 + *count);
-        bins.pop();
-        // What has grown by it may still be the least.
-        bins.sort_by(|a, b| b.0.total_cmp(&a.0));
-    }
-    if bins.len() == 1 {
-        return 1.0;
-    }
-    let off: f64 = bins.iter().map(|(expected, count)| (count - expected).powi(2) / expected).sum();
-    ChiSquared::new((bins.len() - 1) as f64).expect("a bin or more").sf(off)
-}
 
 /// The model's logits.
 #[derive(Clone, Copy, Debug)]

@@ -23,6 +23,9 @@
 //!
 //! [`Law`] lists what is asked of a stage. The stage is run by a real chain, so
 //! it meets what it will meet in use. [`logits`] has inputs to measure with.
+//!
+//! For chains, [`assert_same_distribution`], [`assert_commutes`] and others compare
+//! the exact probabilities of their tokens, and [`orders`] lists all orders of stages.
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +35,7 @@ mod inputs;
 mod law;
 pub mod logits;
 mod observe;
+mod orders;
 mod trial;
 mod vocab;
 
@@ -42,6 +46,10 @@ use logitchain_core::{BuildContext, Registration, RngKind, Stage};
 use crate::law::{Verdict, Violation};
 pub use crate::{
     law::Law,
+    orders::{
+        assert_commutes, assert_matches_distribution, assert_orders_differ,
+        assert_same_distribution, orders, p_value,
+    },
     trial::{Trial, distribution, survivors},
     vocab::NumberVocab,
 };

@@ -54,9 +54,9 @@ pub use crate::{
     stage::{BuildContext, Kind, Stage},
     token::{NoVocab, TokenId, Vocab},
     trace::{
-        CandidatesReport, Change, ChangeReport, Coin, Cut, Distribution, DistributionError, Draw,
-        Fate, Snapshot, StageReport, StageTrace, Step, TokenReport, Trace, TraceReport,
-        TracedToken,
+        CandidatesReport, Change, ChangeReport, Coin, CompareError, Cut, Distribution,
+        DistributionError, Draw, Fate, OrderDiff, RunDiff, Snapshot, Spread, StageReport,
+        StageTrace, Step, TokenReport, Trace, TraceReport, TracedToken, compare, compare_run,
     },
 };
 

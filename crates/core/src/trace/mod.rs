@@ -1,5 +1,6 @@
 //! What each stage of a chain did to the candidates.
 
+mod compare;
 mod distribution;
 mod record;
 mod report;
@@ -12,6 +13,7 @@ use serde::Serialize;
 
 pub(crate) use self::record::{Record, Verb};
 pub use self::{
+    compare::{CompareError, OrderDiff, RunDiff, Spread, compare, compare_run},
     distribution::{Distribution, DistributionError},
     record::{Cut, Draw},
     report::{CandidatesReport, ChangeReport, StageReport, TokenReport, TraceReport},
