@@ -5,9 +5,12 @@
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
-use logitchain::{Chain, ChainConfig, NoVocab, Registry, RngKind, TokenId, stages::DEFAULT_ORDER};
+use logitchain::{
+    Batch, Chain, ChainConfig, NoVocab, Registry, RngKind, TokenId, stages::DEFAULT_ORDER,
+};
 use logitchain_conformance::logits;
 
 /// Counts what each thread allocates, so that tests side by side do not disturb
@@ -17,9 +20,17 @@ struct Counting;
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
     static BYTES: Cell<isize> = const { Cell::new(0) };
+    /// Whether the thread belongs to a pool.
+    static POOLED: Cell<bool> = const { Cell::new(false) };
 }
 
+/// What all threads of pools have allocated.
+static ALLOCATIONS_OF_POOLS: AtomicUsize = AtomicUsize::new(0);
+
 fn note(allocations: usize, bytes: isize) {
+    if POOLED.try_with(Cell::get) == Ok(true) {
+        ALLOCATIONS_OF_POOLS.fetch_add(allocations, Ordering::Relaxed);
+    }
     // A thread that ends has nothing to count any more.
     let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + allocations));
     let _ = BYTES.try_with(|n| n.set(n.get() + bytes));
@@ -152,4 +163,67 @@ fn chains_of_a_thread_share_their_memory() {
     };
     let (one, ten) = (needed(1), needed(10));
     assert!(one > 0 && ten < one + one / 10, "one needs {one} bytes, and ten {ten}");
+}
+
+#[test]
+fn a_batch_allocates_nothing_per_step_after_a_while() {
+    let lists = lists();
+    let rows = lists.len();
+    let all = logits::peaked(VOCABULARY).repeat(rows);
+    let mut memory = all.clone();
+    let mut batch = Batch::default();
+    lists.iter().for_each(|list| batch.push(build(list, RngKind::default())));
+    let mut step = |batch: &mut Batch, parallel: bool| {
+        memory.copy_from_slice(&all);
+        let tokens = match parallel {
+            false => batch.sample(&mut memory, VOCABULARY, VOCABULARY),
+            true => batch.par_sample(&mut memory, VOCABULARY, VOCABULARY),
+        };
+        assert!(tokens.expect("rows that fit").iter().all(Result::is_ok));
+    };
+    (0..20).for_each(|_| step(&mut batch, false));
+    let before = ALLOCATIONS.get();
+    (0..5).for_each(|_| step(&mut batch, false));
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(2)
+        .start_handler(|_| POOLED.set(true))
+        .build()
+        .expect("threads");
+    let counted = pool.install(|| {
+        // Each thread must have met every row.
+        (0..200).for_each(|_| step(&mut batch, true));
+        let before = ALLOCATIONS_OF_POOLS.load(Ordering::Relaxed);
+        (0..50).for_each(|_| step(&mut batch, true));
+        ALLOCATIONS_OF_POOLS.load(Ordering::Relaxed) - before
+    });
+    assert_eq!(counted, 0);
+}
+
+/// A row that waits costs what its chain remembers: nothing of it grows with the
+/// vocabulary.
+#[test]
+fn waiting_rows_cost_no_memory_for_logits() {
+    let needed = |vocabulary: usize| {
+        std::thread::spawn(move || {
+            let mut memory = vec![0.0; vocabulary];
+            let mut template = build(DEFAULT_ORDER, RngKind::default());
+            let mut sample = |chain: &mut Chain| {
+                memory.fill(1.0);
+                chain.sample(&mut memory).expect("a token");
+                chain.accept(TokenId(5));
+            };
+            sample(&mut template);
+            let before = BYTES.get();
+            let mut waiting: Vec<Chain> = vec![template; 1000];
+            waiting.iter_mut().for_each(&mut sample);
+            BYTES.get() - before
+        })
+        .join()
+        .expect("no panic")
+    };
+    let (small, large) = (needed(100), needed(100_000));
+    assert_eq!(small, large);
+    assert!(small < 1000 * 4096, "{} bytes a row", small / 1000);
 }

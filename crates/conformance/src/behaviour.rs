@@ -72,7 +72,16 @@ impl Case<'_> {
     }
 
     fn build<S: Stage>(&self, input: &Input, history: &[u32]) -> Result<Subject, Violation> {
-        let built = catch(|| Subject::build::<S>(self.params, &input.vocab, self.rng, SEED))?;
+        self.build_seeded::<S>(input, history, SEED)
+    }
+
+    fn build_seeded<S: Stage>(
+        &self,
+        input: &Input,
+        history: &[u32],
+        seed: u64,
+    ) -> Result<Subject, Violation> {
+        let built = catch(|| Subject::build::<S>(self.params, &input.vocab, self.rng, seed))?;
         let mut subject = built
             .map_err(|e| Violation::new(Law::DefaultsBuild, format!("refused: {}", whole(&e))))?;
         catch(|| history.iter().for_each(|&token| subject.accept(token)))?;
@@ -211,7 +220,8 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Twins, clones and samplers after a reset, over a text of 20 tokens.
+    /// Twins, clones, and samplers after a reset, another seed or a rollback, over a
+    /// text of 20 tokens.
     fn copies<S: Stage>(&self) -> Verdict {
         const STEPS: usize = 20;
         let input = self.long_input();
@@ -267,6 +277,26 @@ impl Case<'_> {
         })?;
         let reset_text = run(&mut original, 0..STEPS)?;
         compare(Law::ResetStartsOver, "after the reset", &expected, &reset_text)?;
+
+        let mut other = self.build_seeded::<S>(input, &[], SEED + 1)?;
+        run(&mut other, 0..STEPS)?;
+        catch(|| {
+            other.reseed(SEED);
+            history.iter().for_each(|&token| other.accept(token));
+        })?;
+        let reseeded = run(&mut other, 0..STEPS)?;
+        compare(Law::ReseedChangesTheStream, "with another seed's", &expected, &reseeded)?;
+
+        // Ever longer drafts are taken back.
+        let mut drafting = self.build::<S>(input, &history)?;
+        let mut text = Vec::new();
+        for step in 0..STEPS {
+            catch(|| drafting.checkpoint())?;
+            run(&mut drafting, 0..step)?;
+            catch(|| drafting.rollback())?;
+            text.extend(run(&mut drafting, step..step + 1)?);
+        }
+        compare(Law::RollbackRestores, "after drafts", &expected, &text)?;
 
         // And without the history, which a reset must have dropped.
         let mut fresh = self.build::<S>(input, &[])?;

@@ -68,6 +68,10 @@ pub enum Law {
     CloneContinues,
     /// After a reset, a sampler is as it was built.
     ResetStartsOver,
+    /// With another random stream, a sampler is as if built with it.
+    ReseedChangesTheStream,
+    /// Back at a checkpoint, a sampler is as it was there.
+    RollbackRestores,
     /// A sampler that draws does so once per `apply`, whatever the candidates.
     /// Watched through the sampler's `Debug`, in which a derived one shows its
     /// streams.
@@ -76,7 +80,7 @@ pub enum Law {
 
 impl Law {
     /// All laws.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::Documented,
         Self::SnakeCaseName,
         Self::UsableFlags,
@@ -105,6 +109,8 @@ impl Law {
         Self::Deterministic,
         Self::CloneContinues,
         Self::ResetStartsOver,
+        Self::ReseedChangesTheStream,
+        Self::RollbackRestores,
         Self::OneDrawPerApply,
     ];
 }

@@ -120,6 +120,19 @@ impl Subject {
     pub(crate) fn reset(&mut self) {
         self.0.reset();
     }
+
+    pub(crate) fn reseed(&mut self, seed: u64) {
+        self.0.reseed(seed).expect("a seed for every generator");
+    }
+
+    pub(crate) fn checkpoint(&mut self) {
+        self.0.checkpoint();
+    }
+
+    /// Back to the checkpoint.
+    pub(crate) fn rollback(&mut self) {
+        assert!(self.0.rollback(), "there is a checkpoint");
+    }
 }
 
 /// The stage `S` in the eyes of a chain, but never neutral, so that it is
@@ -225,6 +238,19 @@ impl Sampler for Observer {
 
     fn reset(&mut self) {
         self.inner.reset();
+    }
+
+    fn reseed(&mut self, rng: StageRng) {
+        self.stream = rng.clone();
+        self.inner.reseed(rng);
+    }
+
+    fn checkpoint(&mut self) -> bool {
+        self.inner.checkpoint()
+    }
+
+    fn rollback(&mut self) {
+        self.inner.rollback();
     }
 }
 

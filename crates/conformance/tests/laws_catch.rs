@@ -22,6 +22,8 @@ struct Twin {
     apply: fn(&mut State, &mut Candidates<'_>),
     accept: fn(&mut State, TokenId),
     reset: fn(&mut State),
+    reseed: fn(&mut State, StageRng),
+    checkpoint: fn(&mut State) -> bool,
     copy: fn(&State) -> State,
 }
 
@@ -53,6 +55,8 @@ impl Twin {
                 state.accepted.clear();
                 state.rng.reset();
             },
+            reseed: |state, rng| state.rng = rng,
+            checkpoint: |_| false,
             copy: State::clone,
         }
     }
@@ -76,6 +80,14 @@ impl Sampler for Twin {
 
     fn reset(&mut self) {
         (self.reset)(&mut self.state);
+    }
+
+    fn reseed(&mut self, rng: StageRng) {
+        (self.reseed)(&mut self.state, rng);
+    }
+
+    fn checkpoint(&mut self) -> bool {
+        (self.checkpoint)(&mut self.state)
     }
 }
 
@@ -476,6 +488,14 @@ twin!(RemembersAfterReset, Penalty, |state, c| {
         c.update(token, |logit| logit - 0.5);
     }
 }, reset: |_| {});
+twin!(KeepsItsStream, Select, |state, c| {
+    c.draw(&mut state.rng);
+}, reseed: |_, _| {});
+twin!(NotesNothing, Penalty, |state, c| {
+    for &token in &state.accepted {
+        c.update(token, |logit| logit - 0.5);
+    }
+}, checkpoint: |_| true);
 twin!(DrawsOnAfterReset, Select, |state, c| {
     c.draw(&mut state.rng);
 }, reset: |_| {});
@@ -577,6 +597,8 @@ fn twins() -> Twins {
         Deterministic: CountsAllItsKind;
         CloneContinues: ForgetsInClones, SharesWithClones;
         ResetStartsOver: RemembersAfterReset, DrawsOnAfterReset;
+        ReseedChangesTheStream: KeepsItsStream;
+        RollbackRestores: NotesNothing;
         OneDrawPerApply: DrawsTwice, DrawsWhenInDoubt, DrawsForEach;
     }
 }

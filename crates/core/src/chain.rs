@@ -1,8 +1,8 @@
-use std::{cell::RefCell, fmt};
+use std::{cell::RefCell, collections::BTreeMap, fmt, sync::Arc};
 
 use crate::{
-    Candidates, Kind, Registration, RngKind, SampleError, Scratch, StagePlace, TokenId,
-    candidates::Fault, registry::Built,
+    Candidates, ChainError, Kind, Registration, RngKind, SampleError, Sampler, Scratch, StagePlace,
+    StageRng, TokenId, candidates::Fault, registry::Built,
 };
 
 /// Stages in order, the last of which selects a token.
@@ -20,6 +20,9 @@ pub struct Chain {
     links: Vec<Link>,
     rng: RngKind,
     seed: u64,
+    /// For each stage that is run, a copy to go back to, unless it can go back
+    /// itself.
+    checkpoint: Option<Vec<Option<Box<dyn Sampler>>>>,
 }
 
 thread_local! {
@@ -32,15 +35,25 @@ thread_local! {
 #[derive(Clone, Debug)]
 pub struct Link {
     name: &'static str,
-    label: String,
     kind: Kind,
-    built: Built,
+    neutral: bool,
+    sampler: Box<dyn Sampler>,
+    /// What all copies share.
+    described: Arc<Described>,
+}
+
+#[derive(Debug)]
+struct Described {
+    label: String,
+    params: toml::Table,
 }
 
 impl Link {
     pub(crate) fn new(registration: &Registration, built: Built) -> Self {
         let Registration { name, kind, .. } = *registration;
-        Self { name, label: registration.label(), kind, built }
+        let Built { params, neutral, sampler } = built;
+        let described = Arc::new(Described { label: registration.label(), params });
+        Self { name, kind, neutral, sampler, described }
     }
 
     /// The stage's name in chain files.
@@ -55,24 +68,24 @@ impl Link {
 
     /// All parameters, the defaulted ones included.
     pub fn params(&self) -> &toml::Table {
-        &self.built.params
+        &self.described.params
     }
 
     /// The stage's name in a printed chain, without the `?` of a neutral one.
     pub fn label(&self) -> &str {
-        &self.label
+        &self.described.label
     }
 
     /// Whether the parameters make the stage do nothing.
     pub fn is_neutral(&self) -> bool {
-        self.built.neutral
+        self.neutral
     }
 }
 
 impl fmt::Display for Link {
     /// As in a printed chain: `top-k`, `?typical`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", if self.is_neutral() { "?" } else { "" }, self.label)
+        write!(f, "{}{}", if self.is_neutral() { "?" } else { "" }, self.described.label)
     }
 }
 
@@ -94,7 +107,7 @@ impl Observer for () {}
 
 impl Chain {
     pub(crate) fn new(links: Vec<Link>, rng: RngKind, seed: u64) -> Self {
-        Self { links, rng, seed }
+        Self { links, rng, seed, checkpoint: None }
     }
 
     /// Picks the next token. Does not [`accept`](Self::accept) it.
@@ -132,11 +145,11 @@ impl Chain {
     ) -> Result<TokenId, SampleError> {
         let mut last = StagePlace { position: 0, name: "" };
         for (link, position) in self.links.iter_mut().zip(1..) {
-            if link.built.neutral {
+            if link.neutral {
                 observer.skipped(position, link);
                 continue;
             }
-            link.built.sampler.apply(candidates);
+            link.sampler.apply(candidates);
             last = StagePlace { position, name: link.name };
             observer.ran(position, link, candidates);
             match candidates.fault() {
@@ -161,16 +174,75 @@ impl Chain {
     /// Tells all stages that `token` was appended to the text: prompt tokens as
     /// well as sampled ones.
     pub fn accept(&mut self, token: TokenId) {
-        for link in self.links.iter_mut().filter(|link| !link.built.neutral) {
-            link.built.sampler.accept(token);
-        }
+        self.running().for_each(|link| link.sampler.accept(token));
     }
 
     /// Returns all stages to their state after construction.
     pub fn reset(&mut self) {
+        self.checkpoint = None;
         for link in &mut self.links {
-            link.built.sampler.reset();
+            link.sampler.reset();
         }
+    }
+
+    /// Returns all stages to their state after construction with another seed.
+    ///
+    /// A clone with a seed of its own costs less than a chain built anew: what
+    /// stages have prepared for the vocabulary, such as tables of breakers, is
+    /// shared.
+    ///
+    /// # Errors
+    ///
+    /// If the seed does not fit the generator: mt19937's have 32 bits.
+    pub fn reseed(&mut self, seed: u64) -> Result<(), ChainError> {
+        self.rng.check(seed)?;
+        self.seed = seed;
+        let (rng, mut seen) = (self.rng, BTreeMap::<&str, u64>::new());
+        for link in self.running() {
+            let nth = seen.entry(link.name).or_default();
+            link.sampler.reseed(StageRng::for_stage(rng, seed, link.name, *nth));
+            *nth += 1;
+        }
+        self.reset();
+        Ok(())
+    }
+
+    /// Marks the present state, for [`rollback`](Self::rollback): before tokens are
+    /// sampled and accepted that may have to be taken back, as in speculative
+    /// decoding.
+    ///
+    /// It lasts until the chain goes back, or marks another; until then some stages
+    /// note what every token changes.
+    pub fn checkpoint(&mut self) {
+        let mut copies = self.checkpoint.take().unwrap_or_default();
+        copies.clear();
+        copies.extend(self.running().map(|link| {
+            let noted = link.sampler.checkpoint();
+            (!noted).then(|| link.sampler.clone())
+        }));
+        self.checkpoint = Some(copies);
+    }
+
+    /// Goes back to the last [`checkpoint`](Self::checkpoint): the text, all that
+    /// stages have learned of it, and the random streams. That checkpoint is then
+    /// spent.
+    ///
+    /// Returns whether there was one; if not, the chain stays as it is.
+    #[must_use = "without a checkpoint, the chain stays as it is"]
+    pub fn rollback(&mut self) -> bool {
+        let Some(copies) = self.checkpoint.take() else { return false };
+        for (link, copy) in self.running().zip(copies) {
+            match copy {
+                Some(copy) => link.sampler = copy,
+                None => link.sampler.rollback(),
+            }
+        }
+        true
+    }
+
+    /// The stages that are not neutral.
+    fn running(&mut self) -> impl Iterator<Item = &mut Link> {
+        self.links.iter_mut().filter(|link| !link.neutral)
     }
 
     /// The stages, in the order in which they run.

@@ -110,9 +110,7 @@ impl ChainConfig {
     /// If a stage is unknown, a parameter is wrong or the order makes no sense.
     pub fn build(&self, registry: &Registry, vocab: &dyn Vocab) -> Result<Chain, ChainError> {
         let seed = self.seed.resolve()?;
-        if self.rng == RngKind::Mt19937 && seed > u64::from(u32::MAX) {
-            return Err(ChainError::Seed { seed });
-        }
+        self.rng.check(seed)?;
         let mut stages = self.stages.clone();
         let known = stages
             .iter()

@@ -26,6 +26,7 @@
 //!
 //! This crate knows no model, no tokenizer and no stage.
 
+mod batch;
 mod candidates;
 mod chain;
 mod chain_file;
@@ -38,11 +39,13 @@ mod registry;
 mod rng;
 mod sampler;
 mod schema;
+pub mod speculative;
 mod stage;
 mod token;
 mod trace;
 
 pub use crate::{
+    batch::{Batch, BatchError},
     candidates::{Candidate, Candidates, Scratch},
     chain::{Chain, Link},
     config::{ChainConfig, StageConfig},

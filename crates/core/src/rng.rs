@@ -25,6 +25,31 @@ impl RngKind {
     /// All generators, with the names that chain files give them.
     pub const ALL: [(&'static str, Self); 2] =
         [("xoshiro256++", Self::Xoshiro256PlusPlus), ("mt19937", Self::Mt19937)];
+
+    /// The seed of the `n`-th of several texts that are to differ and still hang on
+    /// one seed. The first, text 0, has the seed itself.
+    ///
+    /// ```
+    /// # use logitchain_core::RngKind;
+    /// let rng = RngKind::default();
+    /// assert_eq!(rng.nth_seed(42, 0), 42);
+    /// assert_ne!(rng.nth_seed(42, 1), rng.nth_seed(42, 2));
+    /// ```
+    pub fn nth_seed(self, seed: u64, n: u64) -> u64 {
+        match (n, self) {
+            (0, _) => seed,
+            (_, Self::Xoshiro256PlusPlus) => mix(seed, "text", n),
+            (_, Self::Mt19937) => mix(seed, "text", n) & u64::from(u32::MAX),
+        }
+    }
+
+    /// Whether this generator takes the seed.
+    pub(crate) fn check(self, seed: u64) -> Result<(), ChainError> {
+        match self {
+            Self::Mt19937 if seed > u64::from(u32::MAX) => Err(ChainError::Seed { seed }),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for RngKind {

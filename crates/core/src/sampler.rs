@@ -1,6 +1,6 @@
 use std::fmt::Debug;
 
-use crate::{Candidates, TokenId};
+use crate::{Candidates, StageRng, TokenId};
 
 /// A stage at run time: edits the candidates, once per generated token.
 ///
@@ -30,6 +30,26 @@ pub trait Sampler: Debug + Send + CloneSampler {
     /// Returns to the state right after construction. A sampler that draws calls
     /// [`StageRng::reset`](crate::StageRng::reset) here.
     fn reset(&mut self) {}
+
+    /// Takes another random stream, and draws from it from now on. A sampler that
+    /// draws keeps it in place of the one that it was built with.
+    fn reseed(&mut self, rng: StageRng) {
+        let _ = rng;
+    }
+
+    /// Notes from now on what it takes to come back to the present state, and
+    /// returns true. What an earlier checkpoint noted is forgotten.
+    ///
+    /// Where this returns false, as it does by default, the chain copies the whole
+    /// sampler instead: notes are worth their while if the state grows with the
+    /// text.
+    fn checkpoint(&mut self) -> bool {
+        false
+    }
+
+    /// Goes back to the last [`checkpoint`](Self::checkpoint), and forgets it.
+    /// Called only if that returned true, and at most once for each.
+    fn rollback(&mut self) {}
 }
 
 /// Makes `Box<dyn Sampler>` cloneable; implemented for every `Sampler + Clone`.

@@ -119,6 +119,10 @@ impl Sampler for Running {
         self.drawn = None;
         self.rng.reset();
     }
+
+    fn reseed(&mut self, rng: StageRng) {
+        self.rng = rng;
+    }
 }
 
 #[cfg(test)]

@@ -36,6 +36,10 @@ impl Sampler for Running {
     fn reset(&mut self) {
         self.rng.reset();
     }
+
+    fn reseed(&mut self, rng: StageRng) {
+        self.rng = rng;
+    }
 }
 
 #[cfg(test)]

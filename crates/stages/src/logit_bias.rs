@@ -1,4 +1,4 @@
-use std::{collections::HashMap, fmt, str::FromStr};
+use std::{collections::HashMap, fmt, str::FromStr, sync::Arc};
 
 use foldhash::fast::FixedState;
 use logitchain_core::{
@@ -195,19 +195,19 @@ impl Stage for LogitBias {
         for b in &self.bias {
             bias.entry(b.token).or_default().push(b.bias as f32);
         }
-        Ok(Box::new(Running { bias }))
+        Ok(Box::new(Running { bias: Arc::new(bias) }))
     }
 }
 
 #[derive(Clone, Debug)]
 struct Running {
     /// What is added to each token's logit, one after the other.
-    bias: HashMap<TokenId, Vec<f32>, FixedState>,
+    bias: Arc<HashMap<TokenId, Vec<f32>, FixedState>>,
 }
 
 impl Sampler for Running {
     fn apply(&mut self, candidates: &mut Candidates<'_>) {
-        candidates.adjust(&self.bias, |logit, bias| bias.iter().fold(logit, |sum, b| sum + b));
+        candidates.adjust(&*self.bias, |logit, bias| bias.iter().fold(logit, |sum, b| sum + b));
     }
 }
 

@@ -99,6 +99,10 @@ impl Sampler for Running {
         self.surprise.reset();
         self.rng.reset();
     }
+
+    fn reseed(&mut self, rng: StageRng) {
+        self.rng = rng;
+    }
 }
 
 #[cfg(test)]

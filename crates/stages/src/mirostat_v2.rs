@@ -54,6 +54,10 @@ impl Sampler for Running {
         self.surprise.reset();
         self.rng.reset();
     }
+
+    fn reseed(&mut self, rng: StageRng) {
+        self.rng = rng;
+    }
 }
 
 /// The feedback that both versions of mirostat share.

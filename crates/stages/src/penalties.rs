@@ -99,6 +99,7 @@ impl Stage for Penalties {
             last_n: self.last_n,
             recent: VecDeque::new(),
             counts: HashMap::default(),
+            notes: None,
         }))
     }
 }
@@ -114,6 +115,24 @@ struct Running {
     recent: VecDeque<TokenId>,
     /// How often each token is in the window.
     counts: HashMap<TokenId, u32, FixedState>,
+    /// Since a checkpoint: each token that came, and the one that left for it.
+    notes: Option<Vec<(TokenId, Option<TokenId>)>>,
+}
+
+impl Running {
+    fn add(&mut self, token: TokenId) {
+        let count = self.counts.entry(token).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    fn take_off(&mut self, token: TokenId) {
+        if let Entry::Occupied(mut count) = self.counts.entry(token) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
 }
 
 impl Sampler for Running {
@@ -134,25 +153,40 @@ impl Sampler for Running {
         if self.last_n.is_empty() {
             return;
         }
-        if self.last_n.is_full(self.recent.len())
-            && let Some(oldest) = self.recent.pop_front()
-            && let Entry::Occupied(mut count) = self.counts.entry(oldest)
-        {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
+        let full = self.last_n.is_full(self.recent.len());
+        let oldest = if full { self.recent.pop_front() } else { None };
+        if let Some(oldest) = oldest {
+            self.take_off(oldest);
         }
         if self.last_n != Window::All {
             self.recent.push_back(token);
         }
-        let count = self.counts.entry(token).or_default();
-        *count = count.saturating_add(1);
+        self.add(token);
+        if let Some(notes) = &mut self.notes {
+            notes.push((token, oldest));
+        }
     }
 
     fn reset(&mut self) {
         self.recent.clear();
         self.counts.clear();
+        self.notes = None;
+    }
+
+    fn checkpoint(&mut self) -> bool {
+        self.notes.get_or_insert_default().clear();
+        true
+    }
+
+    fn rollback(&mut self) {
+        for (token, oldest) in self.notes.take().unwrap_or_default().into_iter().rev() {
+            self.take_off(token);
+            self.recent.pop_back();
+            if let Some(oldest) = oldest {
+                self.recent.push_front(oldest);
+                self.add(oldest);
+            }
+        }
     }
 }
 

@@ -49,6 +49,16 @@ pub enum DistributionError {
 }
 
 impl Distribution {
+    /// Of probabilities that come from elsewhere, the index being the token id. They
+    /// are divided by their sum. `None` if that is not above 0, or one is below 0 or no
+    /// number.
+    pub fn from_probabilities(probabilities: &[f64]) -> Option<Self> {
+        let sum: f64 = probabilities.iter().sum();
+        let fine = sum > 0.0 && sum.is_finite() && probabilities.iter().all(|p| *p >= 0.0);
+        let some = (0..).map(TokenId).zip(probabilities).filter(|(_, p)| **p > 0.0);
+        fine.then(|| Self::new(some.map(|(id, p)| (id, p / sum)).collect()))
+    }
+
     fn new(law: BTreeMap<TokenId, f64>) -> Self {
         let by_id = Vec::from_iter(law);
         let mut tokens = by_id.clone();

@@ -49,6 +49,27 @@ pub(super) struct Automaton {
     near: End,
     /// Whether each state knows its latest place.
     dated: bool,
+    notes: Option<Notes>,
+}
+
+/// What it takes to be again as at a checkpoint.
+#[derive(Clone, Debug)]
+struct Notes {
+    states: usize,
+    followers: usize,
+    tokens: u32,
+    last: u32,
+    near: End,
+    /// What was overwritten, in order.
+    writes: Vec<Write>,
+}
+
+/// What stood in some place before it was overwritten.
+#[derive(Clone, Copy, Debug)]
+enum Write {
+    State(u32, State),
+    Follower(u32, Follower),
+    Many(u64, Option<u32>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +115,7 @@ impl Automaton {
             last: ROOT,
             near: End { state: ROOT, length: 0 },
             dated,
+            notes: None,
         }
     }
 
@@ -103,7 +125,70 @@ impl Automaton {
         self.followers.clear();
         self.many.clear();
         self.tokens = 0;
+        self.notes = None;
         self.break_text();
+    }
+
+    /// Notes what changes from now on.
+    pub(super) fn checkpoint(&mut self) {
+        let mut writes = self.notes.take().map(|notes| notes.writes).unwrap_or_default();
+        writes.clear();
+        self.notes = Some(Notes {
+            states: self.states.len(),
+            followers: self.followers.len(),
+            tokens: self.tokens,
+            last: self.last,
+            near: self.near,
+            writes,
+        });
+    }
+
+    /// Goes back to the checkpoint, if there is one, and forgets it.
+    pub(super) fn rollback(&mut self) {
+        let Some(notes) = self.notes.take() else { return };
+        for write in notes.writes.into_iter().rev() {
+            match write {
+                Write::State(at, state) => self.states[at as usize] = state,
+                Write::Follower(at, follower) => self.followers[at as usize] = follower,
+                Write::Many(key, Some(place)) => {
+                    self.many.insert(key, place);
+                }
+                Write::Many(key, None) => {
+                    self.many.remove(&key);
+                }
+            }
+        }
+        self.states.truncate(notes.states);
+        self.followers.truncate(notes.followers);
+        (self.tokens, self.last, self.near) = (notes.tokens, notes.last, notes.near);
+    }
+
+    /// A state that is about to change.
+    fn state(&mut self, at: u32) -> &mut State {
+        let state = &mut self.states[at as usize];
+        if let Some(notes) = &mut self.notes
+            && (at as usize) < notes.states
+        {
+            notes.writes.push(Write::State(at, *state));
+        }
+        state
+    }
+
+    fn redirect(&mut self, at: u32, target: u32) {
+        let follower = &mut self.followers[at as usize];
+        if let Some(notes) = &mut self.notes
+            && (at as usize) < notes.followers
+        {
+            notes.writes.push(Write::Follower(at, *follower));
+        }
+        follower.target = target;
+    }
+
+    fn insert_many(&mut self, key: u64, place: u32) {
+        let before = self.many.insert(key, place);
+        if let Some(notes) = &mut self.notes {
+            notes.writes.push(Write::Many(key, before));
+        }
     }
 
     /// Makes room for a text of so many tokens, the first of which is still to
@@ -143,8 +228,9 @@ impl Automaton {
         if self.dated {
             let mut at = self.last;
             while at != NONE {
-                let state = &mut self.states[at as usize];
-                state.latest = self.tokens;
+                let tokens = self.tokens;
+                let state = self.state(at);
+                state.latest = tokens;
                 at = state.link;
             }
         }
@@ -193,7 +279,7 @@ impl Automaton {
                 self.add(at, token, new);
                 at = self.states[at as usize].link;
             };
-            self.states[new as usize].link = link;
+            self.state(new).link = link;
             self.last = new;
         }
         while self.link_length(self.last).is_some_and(|length| length >= self.depth) {
@@ -214,13 +300,13 @@ impl Automaton {
             self.add(new, follower.token, follower.target);
             next = follower.next;
         }
-        self.states[target as usize].link = new;
+        self.state(target).link = new;
         let mut at = from;
         while at != NONE
             && let Some(follower) = self.follower(at, token)
             && self.followers[follower as usize].target == target
         {
-            self.followers[follower as usize].target = new;
+            self.redirect(follower, new);
             at = self.states[at as usize].link;
         }
         new
@@ -253,19 +339,20 @@ impl Automaton {
 
     fn add(&mut self, index: u32, token: TokenId, target: u32) {
         let place = self.followers.len() as u32;
-        let state = &mut self.states[index as usize];
-        self.followers.push(Follower { token, target, next: state.first });
-        state.first = place;
+        let state = self.state(index);
+        let next = std::mem::replace(&mut state.first, place);
         state.count += 1;
-        if state.count == FEW + 1 {
+        let count = state.count;
+        self.followers.push(Follower { token, target, next });
+        if count == FEW + 1 {
             let mut at = place;
             while at != NONE {
-                let follower = &self.followers[at as usize];
-                self.many.insert(Self::key(index, follower.token), at);
-                at = follower.next;
+                let Follower { token, next, .. } = self.followers[at as usize];
+                self.insert_many(Self::key(index, token), at);
+                at = next;
             }
-        } else if state.count > FEW {
-            self.many.insert(Self::key(index, token), place);
+        } else if count > FEW {
+            self.insert_many(Self::key(index, token), place);
         }
     }
 

@@ -106,6 +106,7 @@ impl Stage for Dry {
             allowed_length: self.allowed_length,
             max_exponent,
             breaks: Breaks::new(breakers),
+            breaks_then: None,
             repeats: Repeats::new(self.allowed_length, longest, self.last_n),
             matches: Matches::default(),
         }))
@@ -119,6 +120,8 @@ struct Running {
     allowed_length: u32,
     max_exponent: u32,
     breaks: Breaks,
+    /// As they were at a checkpoint.
+    breaks_then: Option<Breaks>,
     repeats: Repeats,
     /// What `apply` has found; its memory is used again.
     matches: Matches,
@@ -146,6 +149,20 @@ impl Sampler for Running {
     fn reset(&mut self) {
         self.breaks.clear();
         self.repeats.clear();
+        self.breaks_then = None;
+    }
+
+    fn checkpoint(&mut self) -> bool {
+        self.breaks_then = Some(self.breaks.clone());
+        self.repeats.checkpoint();
+        true
+    }
+
+    fn rollback(&mut self) {
+        if let Some(breaks) = self.breaks_then.take() {
+            self.breaks = breaks;
+        }
+        self.repeats.rollback();
     }
 }
 

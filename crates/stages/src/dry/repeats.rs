@@ -19,6 +19,15 @@ pub(super) struct Repeats {
     newer: Automaton,
     /// The text's first token, until it occurs again.
     first: Option<TokenId>,
+    checkpoint: Option<Box<Checkpoint>>,
+}
+
+/// What the automata's own notes do not say.
+#[derive(Clone, Debug)]
+struct Checkpoint {
+    first: Option<TokenId>,
+    /// The automata of then that have been replaced since: the older first.
+    replaced: Vec<Automaton>,
 }
 
 impl Repeats {
@@ -28,7 +37,15 @@ impl Repeats {
             Window::All => (longest, false),
         };
         let automaton = Automaton::new(longest.saturating_add(1), slides);
-        Self { allowed, longest, window, older: automaton.clone(), newer: automaton, first: None }
+        Self {
+            allowed,
+            longest,
+            window,
+            older: automaton.clone(),
+            newer: automaton,
+            first: None,
+            checkpoint: None,
+        }
     }
 
     /// The number of tokens in the window.
@@ -65,7 +82,13 @@ impl Repeats {
             && self.older.tokens() / 2 >= n as usize
         {
             std::mem::swap(&mut self.older, &mut self.newer);
-            self.newer.clear();
+            match &mut self.checkpoint {
+                Some(checkpoint) if checkpoint.replaced.len() < 2 => {
+                    let new = Automaton::new(self.longest.saturating_add(1), true);
+                    checkpoint.replaced.push(std::mem::replace(&mut self.newer, new));
+                }
+                _ => self.newer.clear(),
+            }
         }
     }
 
@@ -88,7 +111,30 @@ impl Repeats {
     }
 
     pub(super) fn clear(&mut self) {
+        self.checkpoint = None;
         self.older.clear();
         self.newer.clear();
+    }
+
+    /// Notes what changes from now on.
+    pub(super) fn checkpoint(&mut self) {
+        self.checkpoint = Some(Box::new(Checkpoint { first: self.first, replaced: Vec::new() }));
+        self.older.checkpoint();
+        self.newer.checkpoint();
+    }
+
+    /// Goes back to the checkpoint, if there is one, and forgets it.
+    pub(super) fn rollback(&mut self) {
+        let Some(checkpoint) = self.checkpoint.take() else { return };
+        let mut replaced = checkpoint.replaced.into_iter();
+        if let Some(older) = replaced.next() {
+            self.newer = std::mem::replace(&mut self.older, older);
+        }
+        if let Some(newer) = replaced.next() {
+            self.newer = newer;
+        }
+        self.first = checkpoint.first;
+        self.older.rollback();
+        self.newer.rollback();
     }
 }
