@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{chain_args::ChainArgs, model_args::ModelArgs};
+use crate::{chain_args::ChainArgs, logits::LogitsArgs, model_args::ModelArgs};
 
 /// Sampler chains for language models: see them, order them, extend them, trust
 /// them.
@@ -42,6 +42,13 @@ pub(crate) enum Command {
     /// or has the parameter in braces already. On top of --chain, a flag
     /// replaces the value of the file.
     Run(RunArgs),
+
+    /// Show what each stage of a chain does to the candidates for one token
+    ///
+    /// The logits are a model's, for the next token of a text or, with --step, a
+    /// later one; or those of --logits or --logits-file. The token is the one
+    /// that `run` picks there with the same chain and seed.
+    Explain(ExplainArgs),
 
     /// Talk to a model that has a chat template, given with -m
     ///
@@ -91,6 +98,27 @@ pub(crate) struct RunArgs {
     pub(crate) generate: GenerateArgs,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) chain: ChainArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Show so many tokens
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Say what became of this token, an id or a text (can be repeated)
+    ///
+    /// Which stage dropped it by which threshold, or how likely it was at the end.
+    /// \n, \t, \xHH and the like are read; quotes around a text are not part of it,
+    /// so that '"7"' is the text 7, and 7 an id.
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    pub(crate) token: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) logits: LogitsArgs,
     #[command(flatten)]
     pub(crate) chain: ChainArgs,
 }

@@ -161,6 +161,11 @@ impl ChainPlan {
         Ok(plan)
     }
 
+    /// Whether the model's end tokens are to be banned.
+    pub(crate) fn ignores_eos(&self) -> bool {
+        self.ignore_eos
+    }
+
     /// The chain for a model.
     pub(crate) fn for_model(
         mut self,

@@ -8,11 +8,13 @@ mod chain_args;
 mod chat;
 mod check;
 mod escape;
+mod explain;
 mod foreign;
 mod generate;
 mod input;
 mod input_error;
 mod list;
+mod logits;
 mod model_args;
 mod output;
 mod progress;
@@ -21,7 +23,9 @@ mod report;
 mod run;
 mod schema;
 mod stage_flags;
+mod table;
 mod timing;
+mod token_text;
 mod usage;
 mod value;
 
@@ -29,6 +33,7 @@ use std::{env, ffi::OsString, process::ExitCode};
 
 // The program needs the package's own library for nothing: it names the crates.
 use logitchain as _;
+use {anstream as _, anstyle as _, serde as _, tempfile as _, unicode_width as _};
 // A crate that no code names is not linked, and its stages are not registered.
 // A third party's stages join by a line like this one, and a dependency.
 use logitchain_stages as _;
@@ -69,6 +74,7 @@ fn program() -> Result<(), Failure> {
     let (_, own) = matches.subcommand().expect("clap asks for a command");
     match cli.command {
         Command::Run(args) => run::run(&args, flags.given(own), &registry),
+        Command::Explain(args) => explain::explain(&args, flags.given(own), &registry),
         Command::Chat(args) => chat::chat(&args, flags.given(own), &registry),
         Command::List(args) => list::list(&args, &registry),
         Command::Check(args) => check::check(&args, &registry),

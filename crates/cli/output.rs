@@ -13,6 +13,13 @@ pub(crate) fn write(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Write)
 }
 
+/// Writes a text with escape sequences for styles at once. They are left out where
+/// stdout is no terminal, or `NO_COLOR` is set.
+pub(crate) fn write_styled(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::AutoStream::auto(io::stdout().lock());
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Write)
+}
+
 /// Writes a line to stderr.
 ///
 /// Where stderr is closed or full there is nobody to tell, and no reason to

@@ -6,7 +6,7 @@ use logitchain_core::{ChainError, SampleError, StageError};
 use logitchain_engine::EngineError;
 use thiserror::Error;
 
-use crate::input_error::InputError;
+use crate::{input_error::InputError, logits::LogitsError};
 
 /// Why the program ends early.
 ///
@@ -25,6 +25,8 @@ pub(crate) enum Failure {
     Param(#[from] StageError),
     #[error("cannot read '{}'", path.display())]
     Read { path: PathBuf, source: InputError },
+    #[error("the logits of '{}'", path.display())]
+    Logits { path: PathBuf, source: LogitsError },
     /// A command line that clap cannot see through.
     #[error("{0}")]
     Usage(String),
@@ -60,6 +62,7 @@ impl Failure {
             | Self::Param(_)
             | Self::Stdin(InputError::TooLong(_) | InputError::NotUtf8 { .. })
             | Self::Read { .. }
+            | Self::Logits { .. }
             | Self::Usage(_)
             | Self::Checked { .. } => ExitCode::from(2),
             Self::Model { .. }

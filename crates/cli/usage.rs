@@ -31,7 +31,8 @@ fn message(error: &Error) -> String {
     };
     match (error.kind(), arg, value) {
         // `--threads <N>`: the name, without what stands for its value.
-        (ErrorKind::ValueValidation, Some(arg), Some(value)) => {
+        (ErrorKind::ValueValidation, Some(arg), value) => {
+            let value = value.unwrap_or_else(|| "''".to_owned());
             let problem = error.source().map_or_else(String::new, |source| source.to_string());
             format!("{} {value}: {problem}", name(&arg))
         }

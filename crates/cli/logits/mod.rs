@@ -1,0 +1,237 @@
+//! Where logits come from: a model that reads a prompt, the command line, or a
+//! file that holds a row of them for every token of a text.
+
+mod element;
+mod error;
+mod npy;
+mod recording;
+mod rows;
+mod safetensors;
+mod typed;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use logitchain_core::{Chain, Link, NoVocab, Registry, TokenId, Vocab};
+use logitchain_engine::{EngineError, GgufModel, Model as _, Special, prompt_tokens};
+
+use self::typed::TypedLogits;
+pub(crate) use self::{error::LogitsError, recording::Recording};
+use crate::{args::PromptArgs, chain_args::ChainPlan, model_args::ModelArgs, report::Failure};
+
+/// What these ask of a vocabulary cannot be left out.
+const NEEDS_TEXTS: [&str; 2] = ["dry", "infill"];
+
+/// The logits of one step of a text.
+#[derive(Debug, Args)]
+pub(crate) struct LogitsArgs {
+    #[command(flatten)]
+    prompt: PromptArgs,
+    /// Read \n, \t, \xHH and the like in prompts too, as llama.cpp does by
+    /// default
+    #[arg(short, long)]
+    escape: bool,
+    /// Let printed forms of special tokens in the prompt, such as `</s>`,
+    /// stand for these tokens
+    #[arg(long)]
+    special: bool,
+    /// Take these logits, one for each token from id 0 on, instead of a model's
+    #[arg(
+        long,
+        value_name = "X,X,...",
+        allow_hyphen_values = true,
+        conflicts_with_all = ["text", "flag", "file", "escape", "special", "step", "logits_file"]
+    )]
+    logits: Option<TypedLogits>,
+    /// Take the logits of a file: .npy or .safetensors, as `record` writes it
+    ///
+    /// An .npy file holds f16, f32 or f64 in the shape [vocabulary] or [steps,
+    /// vocabulary]. A .safetensors file holds such a tensor, called `logits` if
+    /// there are others, in f16, bf16, f32 or f64; the tensor `tokens` says what
+    /// was chosen at each step, and `prompt` what stood before. The chain then
+    /// hears these. Without `tokens` every row stands for itself.
+    ///
+    /// Tokens are shown with their texts if -m names their model, or if `record`
+    /// has noted that it was the one in the program.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["text", "flag", "file", "escape", "special"]
+    )]
+    logits_file: Option<PathBuf>,
+    /// Take the logits before the N-th token of the text, counted from 1: as the
+    /// chain would generate it, or row N of the file [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = step)]
+    step: Option<usize>,
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+fn step(text: &str) -> Result<usize, &'static str> {
+    match text.parse() {
+        Ok(step) if step > 0 => Ok(step),
+        _ => Err("write a whole number from 1"),
+    }
+}
+
+/// Where the logits are.
+#[derive(Debug)]
+pub(crate) enum Logits {
+    /// To be computed after these tokens.
+    Prompt {
+        /// By this model.
+        model: GgufModel,
+        /// Beginning of text included.
+        tokens: Vec<TokenId>,
+    },
+    /// Known already.
+    Recorded {
+        /// What was recorded.
+        recording: Recording,
+        /// Has the texts of the tokens, if they are known.
+        model: Option<GgufModel>,
+    },
+}
+
+impl LogitsArgs {
+    /// Opens the file, or reads the prompt, and loads the model that belongs to
+    /// it.
+    pub(crate) fn open(&self) -> Result<Logits, Failure> {
+        let recording = match (&self.logits, &self.logits_file) {
+            (Some(logits), _) => Recording::typed(logits.0.clone()),
+            (_, Some(path)) => Recording::open(path)?,
+            (None, None) => {
+                let prompt = self.prompt.read(self.escape)?;
+                let (model, _) = self.model.load()?;
+                let special = if self.special { Special::Parse } else { Special::Plain };
+                let tokens = prompt_tokens(model.tokenizer(), &prompt, special)?;
+                if tokens.is_empty() {
+                    return Err(EngineError::EmptyPrompt.into());
+                }
+                return Ok(Logits::Prompt { model, tokens });
+            }
+        };
+        let model = match &self.model.model {
+            Some(path) => {
+                let (model, _) = self.model.load()?;
+                let (tokens, logits) = (model.tokenizer().size(), recording.vocabulary());
+                if tokens != logits {
+                    return Err(Failure::Usage(format!(
+                        "the model '{}' has {tokens} tokens, and {} has {logits} logits",
+                        path.display(),
+                        recording.place()
+                    )));
+                }
+                Some(model)
+            }
+            None if self.model.threads.is_some() => {
+                let problem = "--threads is for a model; without -m there is none to compute";
+                return Err(Failure::Usage(problem.to_owned()));
+            }
+            None if recording.is_of_embedded() => {
+                let model = GgufModel::embedded();
+                (model.tokenizer().size() == recording.vocabulary()).then_some(model)
+            }
+            None => None,
+        };
+        Ok(Logits::Recorded { recording, model })
+    }
+
+    /// The step that was asked for, from 1.
+    pub(crate) fn step(&self) -> usize {
+        self.step.unwrap_or(1)
+    }
+}
+
+impl Logits {
+    /// The texts of the tokens; none if they are not known.
+    pub(crate) fn vocab(&self) -> &dyn Vocab {
+        match self {
+            Self::Prompt { model, .. } | Self::Recorded { model: Some(model), .. } => {
+                model.tokenizer()
+            }
+            Self::Recorded { model: None, .. } => &NoVocab,
+        }
+    }
+
+    /// The chain for these logits.
+    pub(crate) fn chain(&self, plan: ChainPlan, registry: &Registry) -> Result<Chain, Failure> {
+        let vocab = self.vocab();
+        if vocab.size() > 0 {
+            return plan.for_model(registry, vocab);
+        }
+        if plan.ignores_eos() {
+            let problem = "--ignore-eos needs a model's vocabulary: give the model with -m";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
+        let chain = plan.for_model(registry, vocab)?;
+        let blind = |link: &&Link| !link.is_neutral() && NEEDS_TEXTS.contains(&link.name());
+        match chain.stages().iter().find(blind) {
+            Some(link) => Err(Failure::Usage(format!(
+                "the stage `{}` needs a model's vocabulary: give the model with -m",
+                link.name()
+            ))),
+            None => Ok(chain),
+        }
+    }
+
+    /// The logits of a step, counted from 1. The chain, new at first, has then
+    /// done all that came before: it has heard the text, and has drawn for every
+    /// token of it that is not the prompt's.
+    pub(crate) fn at(&mut self, step: usize, chain: &mut Chain) -> Result<Vec<f32>, Failure> {
+        match self {
+            Self::Prompt { model, tokens } => generated(model, tokens, step, chain),
+            Self::Recorded { recording, .. } => replayed(recording, step, chain),
+        }
+    }
+}
+
+fn generated(
+    model: &GgufModel,
+    prompt: &[TokenId],
+    step: usize,
+    chain: &mut Chain,
+) -> Result<Vec<f32>, Failure> {
+    let mut session = model.session();
+    let mut logits = session.forward(prompt)?.to_vec();
+    prompt.iter().for_each(|&token| chain.accept(token));
+    for nth in 1..step {
+        let token = chain.sample(&mut logits);
+        let token = token.map_err(|source| Failure::Sample { nth, source })?;
+        chain.accept(token);
+        let ended = model.tokenizer().is_end_of_generation(token);
+        let full = session.context_length().is_some_and(|length| session.position() >= length);
+        if ended || full {
+            let why = if ended { "the model ends it" } else { "the model's context is full" };
+            return Err(Failure::Usage(format!(
+                "--step {step}: the text has {nth} tokens, then {why}"
+            )));
+        }
+        logits = session.forward(&[token])?.to_vec();
+    }
+    Ok(logits)
+}
+
+fn replayed(
+    recording: &mut Recording,
+    step: usize,
+    chain: &mut Chain,
+) -> Result<Vec<f32>, Failure> {
+    let steps = recording.len();
+    if step > steps {
+        let rows = if steps == 1 { "1 step".to_owned() } else { format!("steps 1 to {steps}") };
+        let place = recording.place();
+        return Err(Failure::Usage(format!("--step {step}: {place} has {rows}")));
+    }
+    if recording.token(0).is_some() {
+        recording.prompt().iter().for_each(|&token| chain.accept(token));
+    }
+    for nth in 1..step {
+        let Some(token) = recording.token(nth - 1) else { break };
+        // Another chain may have chosen another token; the text has this one.
+        let mut logits = recording.logits(nth - 1)?;
+        chain.sample(&mut logits).map_err(|source| Failure::Sample { nth, source })?;
+        chain.accept(token);
+    }
+    recording.logits(step - 1)
+}
