@@ -27,6 +27,49 @@ fn the_stage_table_in_the_readme_is_the_one_that_the_program_prints() {
     );
 }
 
+/// Between these comments stands a command, as `$ logitchain ...`, and what it prints.
+#[test]
+fn the_commands_in_the_readme_print_what_it_shows() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = fs::read_to_string(&path).expect("a README");
+    let (begin, end) = ("<!-- printed -->\n```text\n$ logitchain ", "```\n<!-- /printed -->");
+    let mut parts = readme.split(begin);
+    let mut right = parts.next().unwrap_or_default().to_owned();
+    let mut shown = 0;
+    for part in parts {
+        let (command, rest) = part.split_once('\n').expect("a command");
+        let (_, after) = rest.split_once(end).expect("the end of what is printed");
+        let output = Command::new(env!("CARGO_BIN_EXE_logitchain"))
+            .args(words(command))
+            .output()
+            .expect("the program runs");
+        assert!(output.status.success(), "{command}");
+        let printed = String::from_utf8(output.stdout).expect("UTF-8");
+        right += &format!("{begin}{command}\n{printed}{end}{after}");
+        shown += 1;
+    }
+    assert!(shown > 0);
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, &right).expect("a writable README");
+        return;
+    }
+    assert!(readme == right, "a command in the README prints other things; run with BLESS=1");
+}
+
+/// The words of a command line, some of them in quotes of either kind.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut quote) = (vec![String::new()], None);
+    for c in command.chars() {
+        match (c, quote) {
+            (' ', None) => words.push(String::new()),
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (c, _) => words.last_mut().expect("a word").push(c),
+        }
+    }
+    words
+}
+
 /// The README's chain file is a chain file.
 #[test]
 fn the_chain_file_in_the_readme_builds() {

@@ -50,6 +50,21 @@ pub(crate) enum Command {
     /// that `run` picks there with the same chain and seed.
     Explain(ExplainArgs),
 
+    /// Show what each token of a generated text was drawn from
+    ///
+    /// For every token the most likely ones, with their probabilities as the model
+    /// gave them and as the chain makes them, whatever its random numbers are.
+    Probs(ProbsArgs),
+
+    /// Continue a text, and save the logits of every token
+    ///
+    /// The text and its tokens are those of `run`. The file is in the format
+    /// safetensors: `logits` [steps, vocabulary], as the model gave them, `tokens`
+    /// [steps], and `prompt`, with the model, the chain, the seed and the generator
+    /// in its metadata. `explain --logits-file` reads it. It is written as a whole
+    /// when the text is over, or not at all.
+    Record(RecordArgs),
+
     /// Talk to a model that has a chat template, given with -m
     ///
     /// One line is one turn: typed, or piped in. The conversation ends with the
@@ -94,6 +109,10 @@ pub(crate) struct RunArgs {
     /// stand for these tokens, as llama.cpp does; otherwise they are plain text
     #[arg(long)]
     pub(crate) special: bool,
+    /// Write a line of JSON for every token to a new file: its probabilities, and
+    /// how many candidates each stage left in how many microseconds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) generate: GenerateArgs,
     #[command(flatten)]
@@ -123,6 +142,43 @@ pub(crate) struct ExplainArgs {
     pub(crate) chain: ChainArgs,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ProbsArgs {
+    #[command(flatten)]
+    pub(crate) prompt: PromptArgs,
+    /// Show so many tokens at each step
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) top: usize,
+    /// Print a line of JSON for each step
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Let printed forms of special tokens in the prompt, such as `</s>`,
+    /// stand for these tokens
+    #[arg(long)]
+    pub(crate) special: bool,
+    #[command(flatten)]
+    pub(crate) generate: GenerateArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) chain: ChainArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// The file to write
+    #[arg(short, long, value_name = "FILE.safetensors")]
+    pub(crate) output: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Store logits as f16, in half of the space, rounded to three or four digits
+    #[arg(long)]
+    pub(crate) f16: bool,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
 /// The text to continue: at most one of these; without any, stdin is read.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
@@ -144,7 +200,8 @@ pub(crate) struct PromptArgs {
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArgs {
     /// Generate at most so many tokens; -1: until the model ends the text or
-    /// the context is full [default: 128, in a chat 512 per turn]
+    /// the context is full [default: 128, in a chat 512 per
+    /// turn, for `probs` 8]
     #[arg(
         short = 'n',
         long,

@@ -98,7 +98,8 @@ impl Conversation {
         listener.heard = same - read;
 
         let mut stream = Stream::new();
-        let answer = generate(session, listener, &tokens[read..], options, &mut stream)?;
+        let answer =
+            generate(session, listener, &tokens[read..], options, &mut stream, &mut |_| Ok(()))?;
         stream.finish()?;
         *text = tokens;
         text.extend(&answer.tokens);

@@ -29,6 +29,11 @@ impl GenerateArgs {
         let stops = StopStrings::new(self.stop.iter().map(|text| unescape(text)))?;
         Ok(GenerateOptions { max_tokens, stops, ..GenerateOptions::default() })
     }
+
+    /// Whether no token is asked for.
+    pub(crate) fn generates_nothing(&self) -> bool {
+        matches!(self.predict, Some(TokenLimit(Some(0))))
+    }
 }
 
 /// Tells on stderr what is about to draw.
@@ -55,13 +60,15 @@ fn late_penalties(chain: &Chain) -> impl Iterator<Item = (&Link, &Link)> {
         .filter_map(move |penalty| Some((penalty, filter?)))
 }
 
-/// Continues a prompt, and writes the text as it comes.
+/// Continues a prompt, writes the text as it comes, and calls `on_step` after each
+/// token.
 pub(crate) fn generate(
     model: &mut dyn Model,
     picker: &mut dyn TokenPicker,
     prompt: &[TokenId],
     options: &GenerateOptions,
     stream: &mut Stream,
+    on_step: &mut dyn FnMut(TokenId) -> Result<(), Failure>,
 ) -> Result<Generated, Failure> {
     let progress = Progress::new(prompt.len());
     let done = |tokens| progress.done(tokens);
@@ -78,6 +85,7 @@ pub(crate) fn generate(
         stream.write(&step.text)?;
         text += &step.text;
         tokens.push(step.token);
+        on_step(step.token)?;
     }
     let stopped = generation.stop_reason().expect("a generation ends for a reason").clone();
     Ok(Generated { text, tokens, stopped, timings: generation.timings() })

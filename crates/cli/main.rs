@@ -17,8 +17,10 @@ mod list;
 mod logits;
 mod model_args;
 mod output;
+mod probs;
 mod progress;
 mod prompt;
+mod record;
 mod report;
 mod run;
 mod schema;
@@ -26,8 +28,10 @@ mod stage_flags;
 mod table;
 mod timing;
 mod token_text;
+mod trace_log;
 mod usage;
 mod value;
+mod watched;
 
 use std::{env, ffi::OsString, process::ExitCode};
 
@@ -75,6 +79,8 @@ fn program() -> Result<(), Failure> {
     match cli.command {
         Command::Run(args) => run::run(&args, flags.given(own), &registry),
         Command::Explain(args) => explain::explain(&args, flags.given(own), &registry),
+        Command::Probs(args) => probs::probs(&args, flags.given(own), &registry),
+        Command::Record(args) => record::record(&args, flags.given(own), &registry),
         Command::Chat(args) => chat::chat(&args, flags.given(own), &registry),
         Command::List(args) => list::list(&args, &registry),
         Command::Check(args) => check::check(&args, &registry),

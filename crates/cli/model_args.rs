@@ -7,7 +7,7 @@ use std::{
 use clap::Args;
 use logitchain_engine::{EMBEDDED_GGUF, EngineError, Gguf, GgufModel, LoadOptions};
 
-use crate::report::Failure;
+use crate::{logits::EMBEDDED, report::Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {
@@ -27,6 +27,14 @@ pub(crate) struct ModelArgs {
 }
 
 impl ModelArgs {
+    /// The file's name, without its folders.
+    pub(crate) fn name(&self) -> String {
+        let file = |path: &PathBuf| {
+            path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+        };
+        self.model.as_ref().map_or_else(|| EMBEDDED.to_owned(), file)
+    }
+
     /// The model, and how long it took to load.
     pub(crate) fn load(&self) -> Result<(GgufModel, Duration), Failure> {
         let start = Instant::now();

@@ -3,6 +3,7 @@
 use std::{
     fmt::Display,
     io::{self, Write as _},
+    path::Path,
 };
 
 use crate::report::Failure;
@@ -18,6 +19,11 @@ pub(crate) fn write(text: &str) -> Result<(), Failure> {
 pub(crate) fn write_styled(text: &str) -> Result<(), Failure> {
     let mut out = anstream::AutoStream::auto(io::stdout().lock());
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Write)
+}
+
+/// Why a file could not be written.
+pub(crate) fn write_failure(path: &Path, source: io::Error) -> Failure {
+    Failure::WriteFile { path: path.into(), source }
 }
 
 /// Writes a line to stderr.
@@ -38,15 +44,21 @@ pub(crate) fn tell_on(text: impl Display) {
 #[derive(Debug)]
 pub(crate) struct Stream {
     in_line: bool,
+    silent: bool,
 }
 
 impl Stream {
     pub(crate) fn new() -> Self {
-        Self { in_line: false }
+        Self { in_line: false, silent: false }
+    }
+
+    /// Writes nothing.
+    pub(crate) fn none() -> Self {
+        Self { in_line: false, silent: true }
     }
 
     pub(crate) fn write(&mut self, text: &str) -> Result<(), Failure> {
-        if let Some(last) = text.chars().last() {
+        if let Some(last) = text.chars().last().filter(|_| !self.silent) {
             self.in_line = last != '\n';
             write(text)?;
         }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, error::Error, io, path::PathBuf, process::ExitCode};
 
-use logitchain_core::{ChainError, SampleError, StageError};
+use logitchain_core::{ChainError, DistributionError, SampleError, StageError};
 use logitchain_engine::EngineError;
 use thiserror::Error;
 
@@ -45,8 +45,13 @@ pub(crate) enum Failure {
          model that has one with -m"
     )]
     NoChatTemplate,
+    /// Tokens are counted from 1.
+    #[error("no probabilities are known of token {nth} of the text")]
+    Law { nth: usize, source: DistributionError },
     #[error("cannot write the output")]
     Write(#[source] io::Error),
+    #[error("cannot write '{}'", path.display())]
+    WriteFile { path: PathBuf, source: io::Error },
     #[error("cannot read stdin")]
     Stdin(#[source] InputError),
 }
@@ -69,7 +74,9 @@ impl Failure {
             | Self::Engine(_)
             | Self::Sample { .. }
             | Self::NoChatTemplate
+            | Self::Law { .. }
             | Self::Write(_)
+            | Self::WriteFile { .. }
             | Self::Stdin(_) => ExitCode::FAILURE,
         }
     }

@@ -8,7 +8,7 @@ use logitchain_core::{Param, ParamKind, Registration, Registry};
 use crate::{escape::unescape, report::Failure};
 
 /// A command that builds a chain takes these flags.
-const COMMANDS: [&str; 3] = ["run", "explain", "chat"];
+const COMMANDS: [&str; 5] = ["run", "explain", "probs", "record", "chat"];
 
 /// The flags of all stages.
 #[derive(Debug)]

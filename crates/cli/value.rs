@@ -1,3 +1,13 @@
+/// A stage as in a list: `min_p{p=0.05,min_keep=0}`.
+pub(crate) fn stage(name: &str, params: &toml::Table) -> String {
+    let params: Vec<String> =
+        params.iter().map(|(param, it)| format!("{param}={}", value(it))).collect();
+    match &params[..] {
+        [] => name.to_owned(),
+        params => format!("{name}{{{}}}", params.join(",")),
+    }
+}
+
 /// As written in a chain file, in one line, and shorter where nothing is lost:
 /// 1 for 1.0.
 pub(crate) fn value(value: &toml::Value) -> String {

@@ -14,9 +14,9 @@ pub(super) fn find(
     vocab: &dyn Vocab,
     vocabulary: usize,
 ) -> Result<Vec<TokenId>, Failure> {
-    if let Ok(id) = asked.parse::<u32>() {
-        return match TokenId(id) {
-            token if token.index() < vocabulary => Ok(vec![token]),
+    if !asked.is_empty() && asked.bytes().all(|byte| byte.is_ascii_digit()) {
+        return match asked.parse().map(TokenId) {
+            Ok(token) if token.index() < vocabulary => Ok(vec![token]),
             _ => Err(Failure::Usage(format!(
                 "--token {asked}: ids go from 0 to {}",
                 vocabulary.saturating_sub(1)

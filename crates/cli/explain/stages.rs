@@ -5,7 +5,7 @@ use logitchain_core::{Cut, Kind, Snapshot, StageTrace, Trace};
 
 use crate::{
     table::{Align, Cell, Table, bar, number, percent},
-    value::value,
+    value::stage as written,
 };
 
 /// How wide the bar of the largest entropy is.
@@ -25,6 +25,7 @@ pub(super) fn table(trace: &Trace) -> String {
     let mut table = Table::new(columns.map(|(align, head)| (align, head.to_owned())).to_vec());
     let entropies = trace.stages().iter().map(|stage| stage.after().entropy());
     let most = entropies.fold(trace.start().entropy(), f64::max);
+    let entropy = |at: &Snapshot| format!("{:.3}", at.entropy());
     let entropy_bar = |at: &Snapshot| bar(at.entropy() / most, BAR);
 
     let start = trace.start();
@@ -38,7 +39,7 @@ pub(super) fn table(trace: &Trace) -> String {
         start.len().to_string().into(),
         masked.into(),
         Cell::default(),
-        format!("{:.3}", start.entropy()).into(),
+        entropy(start).into(),
         entropy_bar(start).into(),
     ]);
     for stage in trace.stages() {
@@ -69,11 +70,11 @@ pub(super) fn table(trace: &Trace) -> String {
             if deeds.is_empty() { "changes nothing here".to_owned() } else { deeds.join(", ") };
         table.row(vec![
             position.into(),
-            name(stage).into(),
+            written(stage.place().name, stage.params()).into(),
             change(before.len(), after.len()).into(),
             deeds.into(),
             drops.into(),
-            change(format!("{:.3}", before.entropy()), format!("{:.3}", after.entropy())).into(),
+            change(entropy(before), entropy(after)).into(),
             entropy_bar(after).into(),
         ]);
     }
@@ -81,19 +82,9 @@ pub(super) fn table(trace: &Trace) -> String {
 }
 
 /// `4 → 3`, or `4`.
-fn change<T: Display + PartialEq>(before: T, after: T) -> String {
-    if before == after { before.to_string() } else { format!("{before} → {after}") }
-}
-
-/// As in a list: `min_p{p=0.05,min_keep=0}`.
-fn name(stage: &StageTrace) -> String {
-    let name = stage.place().name;
-    let params: Vec<String> =
-        stage.params().iter().map(|(param, it)| format!("{param}={}", value(it))).collect();
-    match &params[..] {
-        [] => name.to_owned(),
-        params => format!("{name}{{{}}}", params.join(",")),
-    }
+fn change(before: impl Display, after: impl Display) -> String {
+    let (before, after) = (before.to_string(), after.to_string());
+    if before == after { before } else { format!("{before} → {after}") }
 }
 
 fn deeds(stage: &StageTrace) -> Vec<String> {

@@ -3,6 +3,7 @@
 
 mod element;
 mod error;
+mod metadata;
 mod npy;
 mod recording;
 mod rows;
@@ -16,7 +17,12 @@ use logitchain_core::{Chain, Link, NoVocab, Registry, TokenId, Vocab};
 use logitchain_engine::{EngineError, GgufModel, Model as _, Special, prompt_tokens};
 
 use self::typed::TypedLogits;
-pub(crate) use self::{error::LogitsError, recording::Recording};
+pub(crate) use self::{
+    error::LogitsError,
+    metadata::{EMBEDDED, Metadata},
+    recording::Recording,
+    safetensors::{LOGITS, PROMPT, TOKENS},
+};
 use crate::{args::PromptArgs, chain_args::ChainPlan, model_args::ModelArgs, report::Failure};
 
 /// What these ask of a vocabulary cannot be left out.

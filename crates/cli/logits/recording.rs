@@ -6,14 +6,8 @@ use std::{
 
 use logitchain_core::TokenId;
 
-use super::{LogitsError, npy, rows::Rows, safetensors};
+use super::{LogitsError, metadata::EMBEDDED, npy, rows::Rows, safetensors};
 use crate::report::Failure;
-
-/// What `record` calls the model that is in the program.
-pub(super) const EMBEDDED_NAME: &str = "logitchain-tiny, in the program";
-
-/// The key of the model's name.
-pub(super) const META_MODEL: &str = "model";
 
 /// The logits of every step of a text, and what is known of the text.
 #[derive(Debug)]
@@ -36,7 +30,7 @@ pub(super) struct Notes {
     /// Chosen at each step.
     pub(super) tokens: Option<Vec<TokenId>>,
     pub(super) prompt: Vec<TokenId>,
-    /// The name of the model.
+    /// The name of the model, as in [`Metadata`].
     pub(super) model: Option<String>,
 }
 
@@ -90,7 +84,7 @@ impl Recording {
 
     /// Whether the model in the program gave these logits.
     pub(crate) fn is_of_embedded(&self) -> bool {
-        self.notes.model.as_deref() == Some(EMBEDDED_NAME)
+        self.notes.model.as_deref() == Some(EMBEDDED)
     }
 
     /// As messages name it.

@@ -11,17 +11,12 @@ use safetensors::{
     tensor::{Metadata, TensorInfo},
 };
 
-use super::{
-    LogitsError,
-    element::Element,
-    recording::{META_MODEL, Notes},
-    rows::Rows,
-};
+use super::{LogitsError, element::Element, metadata::MODEL, recording::Notes, rows::Rows};
 
 /// The tensors of a recording.
-pub(super) const LOGITS: &str = "logits";
-pub(super) const TOKENS: &str = "tokens";
-pub(super) const PROMPT: &str = "prompt";
+pub(crate) const LOGITS: &str = "logits";
+pub(crate) const TOKENS: &str = "tokens";
+pub(crate) const PROMPT: &str = "prompt";
 
 /// The longest header that the format allows, in bytes.
 pub(super) const HEADER_LIMIT: u64 = 100_000_000;
@@ -78,7 +73,7 @@ pub(super) fn open(mut file: File) -> Result<(Rows, Notes), LogitsError> {
     {
         return Err(LogitsError::Tokens { tokens: tokens.len(), steps });
     }
-    let model = header.metadata().as_ref().and_then(|notes| notes.get(META_MODEL).cloned());
+    let model = header.metadata().as_ref().and_then(|notes| notes.get(MODEL).cloned());
     let rows = Rows { file, start: start_of_logits, element, steps, vocabulary };
     Ok((rows, Notes { tokens, prompt, model }))
 }

@@ -7,7 +7,10 @@ mod report;
 mod snapshot;
 pub(crate) mod watch;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde::Serialize;
 
@@ -48,6 +51,7 @@ pub struct StageTrace {
     cut: Option<Cut>,
     temperature: Option<f32>,
     coins: Vec<Coin>,
+    time: Duration,
 }
 
 /// A token whose logit a stage rewrote.
@@ -171,7 +175,8 @@ impl Chain {
         };
         candidates.record_in(&mut record);
         let start = Arc::new(Snapshot::of(&candidates));
-        let mut tracer = Tracer { stages: Vec::new(), last: Arc::clone(&start), coins: 0 };
+        let (stages, last) = (Vec::new(), Arc::clone(&start));
+        let mut tracer = Tracer { stages, last, coins: 0, since: Instant::now() };
         let (outcome, _) = watch::watching(None, || self.run(&mut candidates, &mut tracer));
         // What was chosen is what was drawn last, unless a stage thought otherwise.
         let draw = record.draws.pop().filter(|draw| outcome == Ok(draw.token));
@@ -185,6 +190,8 @@ struct Tracer {
     last: Arc<Snapshot>,
     /// How many were tossed before.
     coins: usize,
+    /// When the next stage began.
+    since: Instant,
 }
 
 impl Tracer {
@@ -200,6 +207,7 @@ impl Tracer {
             cut: None,
             temperature: None,
             coins: Vec::new(),
+            time: Duration::ZERO,
         }
     }
 }
@@ -210,10 +218,12 @@ impl Observer for Tracer {
     }
 
     fn ran(&mut self, position: usize, link: &Link, candidates: &mut Candidates<'_>) {
+        let time = self.since.elapsed();
         // A stage that leaves none meets a stand-in until it ends.
         let none = candidates.fault() == Some(Fault::Exhausted);
         let after = if none { Snapshot::default() } else { Snapshot::of(candidates) };
         let mut stage = self.stage(position, link, Arc::new(after));
+        stage.time = time;
         if let Some(record) = candidates.record() {
             let verb = record.verb.take();
             stage.cut = verb.map(|verb| verb.cut(&stage.before, &stage.after));
@@ -224,6 +234,7 @@ impl Observer for Tracer {
         self.coins = coins.len();
         self.last = Arc::clone(&stage.after);
         self.stages.push(stage);
+        self.since = Instant::now();
     }
 }
 
@@ -385,5 +396,11 @@ impl StageTrace {
     /// The coins that it tossed.
     pub fn coins(&self) -> &[Coin] {
         &self.coins
+    }
+
+    /// How long it ran; noting what it did, such as the line of a draw, is part of
+    /// that.
+    pub fn time(&self) -> Duration {
+        self.time
     }
 }

@@ -1,0 +1,28 @@
+use std::collections::HashMap;
+
+/// The name of the model in the program.
+pub(crate) const EMBEDDED: &str = "logitchain-tiny, in the program";
+
+/// The key of the model's name.
+pub(super) const MODEL: &str = "model";
+
+/// What a recording notes about how it came to be.
+#[derive(Debug)]
+pub(crate) struct Metadata {
+    /// The name of the model's file, or [`EMBEDDED`].
+    pub(crate) model: String,
+    /// The stages, as `--samplers` takes them.
+    pub(crate) chain: String,
+    pub(crate) seed: u64,
+    pub(crate) rng: &'static str,
+}
+
+impl Metadata {
+    /// Keys and values.
+    pub(crate) fn entries(&self) -> HashMap<String, String> {
+        let Self { model, chain, seed, rng } = self;
+        let seed = seed.to_string();
+        let entries = [(MODEL, &**model), ("chain", chain), ("seed", &seed), ("rng", rng)];
+        entries.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+    }
+}

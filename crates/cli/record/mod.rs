@@ -1,0 +1,45 @@
+mod writer;
+
+use logitchain_core::{Chain, Registry, RngKind};
+
+use self::writer::Writer;
+use crate::{
+    args::RecordArgs,
+    logits::Metadata,
+    report::Failure,
+    run::{self, Keep},
+    stage_flags::Given,
+    value::stage,
+};
+
+/// Continues a text, and saves the logits of each of its tokens.
+pub(crate) fn record(
+    args: &RecordArgs,
+    given: Vec<Given>,
+    registry: &Registry,
+) -> Result<(), Failure> {
+    if args.run.generate.generates_nothing() {
+        let problem = "--predict 0 leaves nothing to record; write a number from 1, or -1";
+        return Err(Failure::Usage(problem.to_owned()));
+    }
+    writer::check(&args.output, args.force)?;
+    let start = |chain: &Chain, prompt: &[_], vocabulary| {
+        let same = RngKind::ALL.iter().find(|(_, rng)| *rng == chain.rng());
+        let notes = Metadata {
+            model: args.run.model.name(),
+            chain: list(chain),
+            seed: chain.seed(),
+            rng: same.map_or("", |(name, _)| *name),
+        };
+        let writer =
+            Writer::create(&args.output, args.force, args.f16, vocabulary, prompt, &notes)?;
+        Ok(Box::new(writer) as Box<dyn Keep>)
+    };
+    run::continue_text(&args.run, given, registry, Some(&start))
+}
+
+/// As `--samplers` takes it.
+fn list(chain: &Chain) -> String {
+    let stages = chain.stages().iter().map(|link| stage(link.name(), link.params()));
+    stages.collect::<Vec<_>>().join(";")
+}

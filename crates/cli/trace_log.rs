@@ -1,0 +1,110 @@
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write as _},
+    path::{Path, PathBuf},
+};
+
+use logitchain_core::{Snapshot, StageTrace, TokenId, Trace, Vocab};
+use serde::Serialize;
+
+use crate::{output, report::Failure};
+
+/// A file with a line of JSON for every token.
+#[derive(Debug)]
+pub(crate) struct TraceLog {
+    path: PathBuf,
+    file: BufWriter<File>,
+    step: usize,
+}
+
+/// What is written of a token.
+#[derive(Debug, Serialize)]
+struct Line {
+    /// From 1.
+    step: usize,
+    id: Option<TokenId>,
+    text: Option<String>,
+    /// As the model gave it.
+    model_probability: Option<f64>,
+    /// After all stages.
+    probability: Option<f64>,
+    stages: Vec<Stage>,
+    /// Of all stages, in microseconds.
+    us: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// A stage that ran.
+#[derive(Debug, Serialize)]
+struct Stage {
+    /// In the chain, from 1.
+    position: usize,
+    name: &'static str,
+    /// How many candidates there were.
+    before: usize,
+    after: usize,
+    us: f64,
+}
+
+impl TraceLog {
+    /// Begins a file; one that is there is not replaced.
+    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
+        let file = match File::create_new(path) {
+            // A terminal or a pipe has nothing to lose.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.is_file() => {
+                File::options().write(true).open(path)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Failure::Usage(format!(
+                    "--trace: '{}' is there already; remove it, or name another file",
+                    path.display()
+                )));
+            }
+            file => file,
+        };
+        let file = file.map_err(|source| output::write_failure(path, source))?;
+        Ok(Self { path: path.into(), file: BufWriter::new(file), step: 0 })
+    }
+
+    /// Writes the line of a token, whole and at once.
+    pub(crate) fn write(&mut self, trace: &Trace, vocab: &dyn Vocab) -> Result<(), Failure> {
+        self.step += 1;
+        let line = Line::new(self.step, trace, vocab);
+        let line = serde_json::to_string(&line).expect("numbers, texts and lists are JSON");
+        let written = writeln!(self.file, "{line}").and_then(|()| self.file.flush());
+        written.map_err(|source| output::write_failure(&self.path, source))
+    }
+}
+
+impl Line {
+    fn new(step: usize, trace: &Trace, vocab: &dyn Vocab) -> Self {
+        let (id, error) = match trace.outcome() {
+            Ok(token) => (Some(*token), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let end = trace.draw().map_or(trace.end(), |draw| draw.candidates());
+        let probability = |at: &Snapshot| Some(at.get(id?)?.probability);
+        let run: Vec<&StageTrace> = trace.stages().iter().filter(|s| !s.is_neutral()).collect();
+        let micros = |stage: &StageTrace| stage.time().as_nanos() as f64 / 1e3;
+        Self {
+            step,
+            id,
+            text: id.map(|id| String::from_utf8_lossy(vocab.bytes(id)).into_owned()),
+            model_probability: probability(trace.start()),
+            probability: probability(end),
+            us: run.iter().map(|stage| micros(stage)).sum(),
+            stages: run
+                .into_iter()
+                .map(|stage| Stage {
+                    position: stage.place().position,
+                    name: stage.place().name,
+                    before: stage.before().len(),
+                    after: stage.after().len(),
+                    us: micros(stage),
+                })
+                .collect(),
+            error,
+        }
+    }
+}
