@@ -846,6 +846,23 @@ fn chat_answers_a_line_with_what_the_rendered_conversation_continues_to() {
 }
 
 #[test]
+fn a_chat_can_be_traced_over_all_turns() {
+    let model = chat_model("traced.gguf");
+    let trace = file("chat.jsonl", "");
+    fs::remove_file(&trace).expect("a file");
+    let args = ["chat", "-n", "4", "--ignore-eos", "-m", model.to_str().expect("UTF-8")];
+    let plain = with_stdin(&args, b"Who?\nWhy?\n").text();
+    let traced = with_stdin(&[&args[..], &["--trace", &trace]].concat(), b"Who?\nWhy?\n").text();
+    assert_eq!(traced, plain);
+    let lines = fs::read_to_string(&trace).expect("a trace");
+    let steps = lines.lines().map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        line["step"].as_u64().expect("a number")
+    });
+    assert!(steps.eq(1..=8), "{lines}");
+}
+
+#[test]
 fn the_help_of_chat_says_that_it_needs_a_model() {
     let help = program(&["chat", "--help"]).text();
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -154,7 +154,7 @@ fn a_later_step_of_a_prompt_is_that_of_run() {
     let ends = ["explain", "x", "--samplers", "", "-l", "2+1000", "--step", "2"];
     assert_eq!(
         program(&ends).error_after_notes(2),
-        "--step 2: the text has 1 tokens, then the model ends it"
+        "--step 2: token 1 is the text's last; the model ends it there"
     );
 }
 

@@ -155,6 +155,7 @@ fn a_trace_shows_what_a_hand_calculation_does() {
     assert_eq!([top[0].id, top[1].id], [TokenId(0), TokenId(1)]);
     close(top[1].probability, 0.1965);
 
+    assert!(!top_p.time().is_zero() && top_k.time().is_zero());
     assert!(top_k.is_neutral() && top_k.removed().is_empty() && top_k.changed().is_empty());
 
     assert_eq!(temperature.temperature(), Some(1.5));

@@ -241,6 +241,10 @@ pub(crate) struct ChatArgs {
     /// Tell the model at the start what it is to be
     #[arg(long, visible_alias = "system-prompt", value_name = "TEXT")]
     pub(crate) system: Option<String>,
+    /// Write a line of JSON for every token to a new file: its probabilities, and
+    /// how many candidates each stage left in how many microseconds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) generate: GenerateArgs,
     #[command(flatten)]

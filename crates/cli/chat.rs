@@ -1,9 +1,13 @@
-use std::io::{self, IsTerminal as _};
+use std::{
+    cell::RefCell,
+    io::{self, IsTerminal as _},
+    rc::Rc,
+};
 
-use logitchain_core::{Chain, Registry, SampleError, TokenId};
+use logitchain_core::{Registry, SampleError, TokenId};
 use logitchain_engine::{
-    ChatMessage, ChatTemplate, EngineError, GenerateOptions, Model as _, Session, StopReason,
-    Timings, TokenPicker,
+    ChatMessage, ChatTemplate, EngineError, GenerateOptions, GgufModel, Model as _, Session,
+    StopReason, Timings, TokenPicker,
 };
 
 use crate::{
@@ -16,6 +20,8 @@ use crate::{
     report::Failure,
     stage_flags::Given,
     timing,
+    trace_log::TraceLog,
+    watched::{Look, Seen, Watched},
 };
 
 /// How many tokens an answer has at most where nothing is said.
@@ -31,7 +37,10 @@ pub(crate) fn chat(args: &ChatArgs, given: Vec<Given>, registry: &Registry) -> R
         error => error.into(),
     })?;
     let chain = plan.for_model(registry, model.tokenizer())?;
+    let log = args.trace.as_deref().map(TraceLog::create).transpose()?;
     announce(&chain);
+    let look = Look { trace: log.is_some(), ..Look::default() };
+    let (chain, seen) = Watched::new(chain, look);
 
     let own = |text: &str| if args.generate.escape { unescape(text) } else { text.to_owned() };
     let mut conversation = Conversation {
@@ -40,6 +49,9 @@ pub(crate) fn chat(args: &ChatArgs, given: Vec<Given>, registry: &Registry) -> R
         session: model.session(),
         listener: Listener { chain, heard: 0 },
         text: Vec::new(),
+        model: &model,
+        log,
+        seen,
     };
     let mut timings = Timings::default();
     let mut lines = StdinLines::default();
@@ -75,18 +87,22 @@ fn read_line(lines: &mut StdinLines) -> Result<Option<String>, Failure> {
     Ok(Some(line.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
-struct Conversation {
+struct Conversation<'a> {
     template: ChatTemplate,
     messages: Vec<ChatMessage>,
     session: Session,
     listener: Listener,
     /// As the chain heard it; the model has read all but the end of it.
     text: Vec<TokenId>,
+    model: &'a GgufModel,
+    /// What is written of each token.
+    log: Option<TraceLog>,
+    seen: Rc<RefCell<Seen>>,
 }
 
-impl Conversation {
+impl Conversation<'_> {
     fn turn(&mut self, line: String, options: &GenerateOptions) -> Result<Generated, Failure> {
-        let Self { template, messages, session, listener, text } = self;
+        let Self { template, messages, session, listener, text, model, log, seen } = self;
         messages.push(ChatMessage::new("user", line));
         let tokens = template.tokens(session.tokenizer(), messages, true)?;
 
@@ -98,8 +114,15 @@ impl Conversation {
         listener.heard = same - read;
 
         let mut stream = Stream::new();
-        let answer =
-            generate(session, listener, &tokens[read..], options, &mut stream, &mut |_| Ok(()))?;
+        let vocab = model.tokenizer();
+        let mut on_step =
+            |_| log.as_mut().map_or(Ok(()), |log| log.write_seen(&seen.borrow(), vocab));
+        let prompt = &tokens[read..];
+        let answer = generate(session, listener, prompt, options, &mut stream, &mut on_step);
+        if let Some(log) = log {
+            log.write_failed(&answer, &seen.borrow(), vocab)?;
+        }
+        let answer = answer?;
         stream.finish()?;
         *text = tokens;
         text.extend(&answer.tokens);
@@ -114,7 +137,7 @@ impl Conversation {
 /// If a template changes what was said before, the chain hears the change too,
 /// but cannot forget the rest.
 struct Listener {
-    chain: Chain,
+    chain: Watched,
     /// How many of the tokens to come have been heard.
     heard: usize,
 }

@@ -61,17 +61,15 @@ pub(crate) fn continue_text(
     let (mut picker, seen) = Watched::new(chain, look);
     let mut on_step = |token| {
         let seen = seen.borrow();
-        if let (Some(log), Some(trace)) = (&mut log, &seen.trace) {
-            log.write(trace, vocab)?;
+        if let Some(log) = &mut log {
+            log.write_seen(&seen, vocab)?;
         }
         keep.as_mut().map_or(Ok(()), |keep| keep.keep(&seen.logits, token))
     };
     let mut session = model.session();
     let text = generate(&mut session, &mut picker, &tokens, &options, &mut stream, &mut on_step);
-    if let (Err(Failure::Sample { .. }), Some(log), Some(trace)) =
-        (&text, &mut log, &seen.borrow().trace)
-    {
-        log.write(trace, vocab)?;
+    if let Some(log) = &mut log {
+        log.write_failed(&text, &seen.borrow(), vocab)?;
     }
     let text = text?;
     stream.finish()?;

@@ -7,7 +7,7 @@ use std::{
 use logitchain_core::{Snapshot, StageTrace, TokenId, Trace, Vocab};
 use serde::Serialize;
 
-use crate::{output, report::Failure};
+use crate::{output, report::Failure, watched::Seen};
 
 /// A file with a line of JSON for every token.
 #[derive(Debug)]
@@ -67,8 +67,26 @@ impl TraceLog {
         Ok(Self { path: path.into(), file: BufWriter::new(file), step: 0 })
     }
 
+    /// Writes the line of the last token.
+    pub(crate) fn write_seen(&mut self, seen: &Seen, vocab: &dyn Vocab) -> Result<(), Failure> {
+        seen.trace.as_ref().map_or(Ok(()), |trace| self.write(trace, vocab))
+    }
+
+    /// Writes the line of the token with which a text failed, if it did.
+    pub(crate) fn write_failed<T>(
+        &mut self,
+        text: &Result<T, Failure>,
+        seen: &Seen,
+        vocab: &dyn Vocab,
+    ) -> Result<(), Failure> {
+        match text {
+            Err(Failure::Sample { .. }) => self.write_seen(seen, vocab),
+            _ => Ok(()),
+        }
+    }
+
     /// Writes the line of a token, whole and at once.
-    pub(crate) fn write(&mut self, trace: &Trace, vocab: &dyn Vocab) -> Result<(), Failure> {
+    fn write(&mut self, trace: &Trace, vocab: &dyn Vocab) -> Result<(), Failure> {
         self.step += 1;
         let line = Line::new(self.step, trace, vocab);
         let line = serde_json::to_string(&line).expect("numbers, texts and lists are JSON");

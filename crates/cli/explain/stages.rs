@@ -62,7 +62,7 @@ pub(super) fn table(trace: &Trace) -> String {
         let selects = match trace.draw() {
             _ if !last || stage.kind() != Kind::Select || trace.outcome().is_err() => None,
             Some(_) => Some("draws"),
-            None => Some("takes the most likely"),
+            None => Some("chooses"),
         };
         let mut deeds = deeds(stage);
         deeds.extend(selects.map(str::to_owned));

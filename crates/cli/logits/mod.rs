@@ -208,9 +208,9 @@ fn generated(
         let ended = model.tokenizer().is_end_of_generation(token);
         let full = session.context_length().is_some_and(|length| session.position() >= length);
         if ended || full {
-            let why = if ended { "the model ends it" } else { "the model's context is full" };
+            let why = if ended { "the model ends it there" } else { "the context is full" };
             return Err(Failure::Usage(format!(
-                "--step {step}: the text has {nth} tokens, then {why}"
+                "--step {step}: token {nth} is the text's last; {why}"
             )));
         }
         logits = session.forward(&[token])?.to_vec();
