@@ -235,6 +235,21 @@ fn probs_as_a_table_have_a_line_for_each_token() {
     assert!(text.lines().nth(1).is_some_and(|line| line.contains("100.00 %")), "{text}");
 }
 
+#[test]
+fn probs_that_are_not_known_are_no_guess() {
+    // Twelve coins can be looked at.
+    let chain = format!("{}greedy", "xtc{probability=0.5};".repeat(13));
+    for format in [&[][..], &["--json"]] {
+        let outcome = program(&[&["probs", "x", "--samplers", &chain], format].concat());
+        assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+        let error = outcome.told("error: ");
+        assert!(
+            error.starts_with("no probabilities are known of token 1 of the text: stage 13, `xtc`"),
+            "{error}"
+        );
+    }
+}
+
 // A line per token.
 
 #[test]

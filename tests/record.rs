@@ -49,8 +49,10 @@ fn ids(bytes: &[u8]) -> Vec<TokenId> {
 #[test]
 fn a_recording_holds_the_logits_that_the_engine_computes() {
     let path = free("logits.safetensors");
-    let outcome = record(&["-o", &path]);
-    let run = program(&[&["run"], &RUN[..]].concat());
+    // A chain that works in the logits themselves.
+    let chain = ["--samplers", "logit_bias{bias=['14-1']};temperature{t=0.7}"];
+    let outcome = record(&[&["-o", &path], &chain[..]].concat());
+    let run = program(&[&["run"], &RUN[..], &chain].concat());
     assert_eq!(outcome.stderr, run.stderr);
     let text = run.text();
     assert_eq!(outcome.text(), text);

@@ -53,7 +53,10 @@ const FLAGS: &[(&str, &str)] = &[
          --skip-chat-parsing --reasoning-format --reasoning-budget",
         "`logitchain chat` uses the template in the model's file",
     ),
-    ("-co --color", "the output has no colours; leave it out"),
+    (
+        "-co --color",
+        "a terminal gets colours where there are any, unless NO_COLOR is set; leave it out",
+    ),
     ("--no-display-prompt --display-prompt", "the prompt is printed only with --echo"),
     ("--no-warmup --warmup", "there is no warm-up; leave it out"),
     (
@@ -96,7 +99,7 @@ const FLAGS: &[(&str, &str)] = &[
     (
         "-v --verbose --log-verbose -lv --verbosity --log-verbosity --verbose-prompt \
          --log-disable --log-file --log-colors --log-prefix --log-timestamps --simple-io",
-        "there is no log; stderr has the seed, the chain and why the text stopped",
+        "stderr has the seed, the chain and why the text stopped; --trace FILE has a line per token",
     ),
     ("--host --port --server", "there is no server"),
 ];

@@ -1,3 +1,4 @@
+use anstyle::{AnsiColor, Style};
 use logitchain_core::{Distribution, Registry, TokenId, Trace, Vocab};
 use logitchain_engine::{Special, prompt_tokens};
 use serde::Serialize;
@@ -138,11 +139,17 @@ impl Line {
 
     fn add_to(&self, table: &mut Table, vocab: &dyn Vocab) {
         for (nth, row) in self.top.iter().enumerate() {
-            let mark = if row.id == self.id { " chosen" } else { "" };
+            let (mark, style) = if row.id == self.id {
+                (" chosen", Style::new().bold().fg_color(Some(AnsiColor::Green.into())))
+            } else if row.probability > 0.0 {
+                ("", Style::new())
+            } else {
+                ("", Style::new().dimmed())
+            };
             table.row(vec![
                 if nth == 0 { self.step.to_string().into() } else { Cell::default() },
-                row.id.to_string().into(),
-                shown(vocab, row.id).into(),
+                Cell::styled(row.id.to_string(), style),
+                Cell::styled(shown(vocab, row.id), style),
                 number(row.logit).into(),
                 percent(row.model_probability).into(),
                 percent(row.probability).into(),

@@ -14,6 +14,8 @@ pub(crate) enum LogitsError {
     /// The words of the header.
     #[error("its header is broken: {0}")]
     Header(String),
+    #[error("it is stored by columns; save numpy.ascontiguousarray of it")]
+    Columns,
     #[error("it has {found} bytes, and its header asks for {expected}")]
     Length { found: u64, expected: u64 },
     #[error(

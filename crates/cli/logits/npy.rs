@@ -101,8 +101,7 @@ impl Header {
         // With one row or column both orders are the same.
         let both = shape.iter().filter(|&&length| length != 1).count() < 2;
         if columns.ok_or_else(|| missing("fortran_order"))? && !both {
-            let problem = "the array is stored by columns; save numpy.ascontiguousarray of it";
-            return Err(broken(problem.to_owned()));
+            return Err(LogitsError::Columns);
         }
         Ok(Self { element, shape })
     }
