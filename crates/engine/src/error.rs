@@ -66,6 +66,16 @@ pub enum EngineError {
         source: io::Error,
     },
 
+    /// One of the files that make up a model is missing, or not what it should
+    /// be.
+    #[error("the model's part '{}' cannot be used", path.display())]
+    Part {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: Box<Self>,
+    },
+
     /// A model's file is not what it should be.
     #[error(transparent)]
     Gguf(#[from] GgufError),

@@ -30,7 +30,7 @@
 //! | `weights/` | formats of weights and their products with vectors; with `gguf/source`, all of the crate's `unsafe` |
 //! | `math` | the functions between the products |
 //! | `threads` | when and how work is divided |
-//! | `llama/` | the architecture |
+//! | `transformer/` | the network; in `architectures/`, what each architecture has beyond others |
 //! | `session/` | [`GgufModel`] and [`Session`]: a text with its keys and values |
 //! | `embedded` | the model that is part of the program; see `models/README.md` |
 //! | `tokenizer/` | tokenizers of GGUF files |
@@ -38,6 +38,8 @@
 //! | `prompt`, `chat` | from a text or a conversation to tokens |
 //! | `generate` | the decode loop |
 //! | `stop`, `utf8` | from tokens to text, and when to stop |
+//! | `sampling` | the settings that a model's maker recommends |
+//! | `supported` | what files can be run, for people |
 //! | `error`, `load_error` | what can go wrong |
 
 mod chat;
@@ -45,16 +47,18 @@ mod embedded;
 mod error;
 mod generate;
 mod gguf;
-mod llama;
 mod load_error;
 mod math;
 mod model;
 mod ngram;
 mod prompt;
+mod sampling;
 mod session;
 mod stop;
+mod supported;
 mod threads;
 mod tokenizer;
+mod transformer;
 mod utf8;
 mod weights;
 
@@ -68,8 +72,11 @@ pub use crate::{
     model::{Model, Special, Tokenizer},
     ngram::NgramModel,
     prompt::prompt_tokens,
+    sampling::RecommendedSampling,
     session::{GgufModel, LoadOptions, Session},
     stop::StopStrings,
+    supported::Supported,
     tokenizer::{GgufTokenizer, TokenizerError},
+    transformer::CacheType,
     utf8::Utf8Stream,
 };

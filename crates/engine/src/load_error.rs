@@ -16,7 +16,7 @@ pub enum LoadError {
         /// The file's `general.architecture`.
         found: String,
         /// What is supported.
-        known: &'static str,
+        known: String,
     },
 
     /// Something that the engine leaves out of the architecture.
@@ -26,6 +26,27 @@ pub enum LoadError {
         feature: &'static str,
         /// What in the file says so.
         evidence: String,
+    },
+
+    /// A key that says something about the network, which the engine does not
+    /// know.
+    #[error(
+        "the metadata key '{key}' is unknown for the architecture {architecture}; the model may need what it asks for"
+    )]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// The model's architecture.
+        architecture: &'static str,
+    },
+
+    /// A number that should divide the speed of rotary positions and cannot.
+    #[error("the tensor '{tensor}' holds {found}; it must be finite and positive")]
+    RopeFactor {
+        /// The tensor.
+        tensor: String,
+        /// The number.
+        found: String,
     },
 
     /// A number in the metadata that makes no sense.

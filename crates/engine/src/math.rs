@@ -69,31 +69,6 @@ fn exp(x: f32) -> f32 {
     sum * power
 }
 
-/// Cosine and sine of each pair's angle, for one position.
-#[derive(Debug, Default)]
-pub(crate) struct Rotation(Vec<(f32, f32)>);
-
-impl Rotation {
-    /// The angles of a position: pair `i` of `pairs` turns by
-    /// `position / base^(i / pairs)`.
-    pub(crate) fn new(position: usize, pairs: usize, base: f32) -> Self {
-        let angle = |pair| {
-            let exponent = pair as f64 / pairs as f64;
-            let angle = position as f64 / libm::pow(f64::from(base), exponent);
-            (libm::cos(angle) as f32, libm::sin(angle) as f32)
-        };
-        Self((0..pairs).map(angle).collect())
-    }
-
-    /// Turns neighbouring elements; what is beyond the pairs stays.
-    pub(crate) fn apply(&self, head: &mut [f32]) {
-        let (pairs, _) = head.as_chunks_mut::<2>();
-        for ([a, b], (cos, sin)) in pairs.iter_mut().zip(&self.0) {
-            (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,19 +104,6 @@ mod tests {
         let scale = 12.5_f32.sqrt();
         for (found, expected) in out.iter().zip([3.0 / scale, 40.0 / scale]) {
             assert!((found - expected).abs() < 1e-6, "{out:?}");
-        }
-    }
-
-    #[test]
-    fn a_quarter_turn_swaps_a_pair() {
-        // By hand: 1 radian times position 1 for the first pair, and for the
-        // second, with base (2/pi)^2, a quarter turn.
-        let base = (2.0 / std::f32::consts::PI).powi(2);
-        let mut head = [1.0, 0.0, 1.0, 2.0, 7.0];
-        Rotation::new(1, 2, base).apply(&mut head);
-        let expected = [1.0_f32.cos(), 1.0_f32.sin(), -2.0, 1.0, 7.0];
-        for (found, expected) in head.iter().zip(expected) {
-            assert!((found - expected).abs() < 1e-6, "{head:?}");
         }
     }
 }

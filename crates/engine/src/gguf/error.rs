@@ -97,6 +97,15 @@ pub enum GgufError {
         key: String,
     },
 
+    /// A recommendation for sampling under a name that does not exist.
+    #[error(
+        "the metadata key '{key}' is unknown; a recommendation that is not understood cannot be followed"
+    )]
+    UnknownSamplingKey {
+        /// The key.
+        key: String,
+    },
+
     /// A value of another type than its key asks for, or out of range.
     #[error("the metadata value '{key}' is {found}; it must be {expected}")]
     WrongType {
@@ -194,5 +203,58 @@ pub enum GgufError {
         offset: u64,
         /// Where the first one ends.
         end: u64,
+    },
+
+    /// A part of a model, without the others.
+    #[error("this is part {number} of {count} of a model; open its first file by its path")]
+    PartAlone {
+        /// Which part, from 1.
+        number: u32,
+        /// How many there are.
+        count: u32,
+    },
+
+    /// A part of a model that is not its first.
+    #[error("the file is part {number} of {count} of a model; give the first one, '{first}'")]
+    NotFirstPart {
+        /// Which part, from 1.
+        number: u32,
+        /// How many there are.
+        count: u32,
+        /// The first one's path.
+        first: String,
+    },
+
+    /// A part whose name does not tell where the others are.
+    #[error(
+        "the file is part {number} of {count} of a model, so its name must end in '{end}', or the others cannot be found"
+    )]
+    PartName {
+        /// Which part, from 1.
+        number: u32,
+        /// How many there are.
+        count: u32,
+        /// How its name should end.
+        end: String,
+    },
+
+    /// A part that is another one than its name says.
+    #[error("it should be part {number} of {count} of the model, and is {found}")]
+    OtherPart {
+        /// Which part, from 1.
+        number: u32,
+        /// How many there are.
+        count: u32,
+        /// What it is.
+        found: String,
+    },
+
+    /// Parts that do not make up the model.
+    #[error("the model's parts have {found} tensors together; the first one says {expected}")]
+    PartTensors {
+        /// How many there are.
+        found: usize,
+        /// How many there should be.
+        expected: u32,
     },
 }

@@ -7,6 +7,7 @@
 mod cursor;
 mod error;
 mod source;
+mod split;
 mod tensor;
 #[cfg(test)]
 pub(crate) mod test_file;
@@ -16,9 +17,10 @@ mod value;
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
-pub(crate) use self::{cursor::Shown, source::Source, tensor::TensorData};
+pub(crate) use self::{cursor::Shown, source::Source, tensor::TensorData, value::Pattern};
 use self::{
     cursor::{Cursor, quoted},
+    split::Split,
     value::{Kind, Value},
 };
 pub use self::{
@@ -44,7 +46,10 @@ use crate::EngineError;
 /// # Ok::<(), logitchain_engine::GgufError>(())
 /// ```
 pub struct Gguf {
+    /// Of a model in several files, the first. All metadata are in it.
     source: Source,
+    /// The others.
+    further: Vec<Source>,
     metadata: BTreeMap<Box<str>, Value>,
     tensors: BTreeMap<Box<str>, TensorInfo>,
 }
@@ -52,33 +57,66 @@ pub struct Gguf {
 impl Gguf {
     /// Opens a file by mapping it into memory.
     ///
-    /// The file must not be changed while the model is in use.
+    /// Of a model in several files, such as `model-00001-of-00003.gguf`, `path`
+    /// is the first; the others are found beside it.
+    ///
+    /// The files must not be changed while the model is in use.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or is not a sound GGUF file.
+    /// If the file cannot be read or is not a sound GGUF file, or if that is so
+    /// of another part, which is then named.
     pub fn open(path: &Path) -> Result<Self, EngineError> {
+        let mut file = Self::open_alone(path)?;
+        if let Some(split) = Split::read(&file)? {
+            split.complete(&mut file, path)?;
+        }
+        Ok(file)
+    }
+
+    fn open_alone(path: &Path) -> Result<Self, EngineError> {
         let source = Source::map(path)
             .map_err(|source| EngineError::Open { path: path.to_owned(), source })?;
         Ok(Self::parse(source)?)
+    }
+
+    /// Adds the tensors of another part.
+    fn append(&mut self, part: Self) -> Result<(), GgufError> {
+        self.further.push(part.source);
+        for (name, info) in part.tensors {
+            let info = TensorInfo { part: self.further.len(), ..info };
+            if self.tensors.contains_key(&name) {
+                return Err(GgufError::DuplicateTensor { name: quoted(&name) });
+            }
+            self.tensors.insert(name, info);
+        }
+        Ok(())
     }
 
     /// Reads a file that is part of the program.
     ///
     /// # Errors
     ///
-    /// If it is not a sound GGUF file.
+    /// If it is not a sound GGUF file, or only a part of a model.
     pub fn from_static(bytes: &'static [u8]) -> Result<Self, GgufError> {
-        Self::parse(Source::Static(bytes))
+        Self::whole(Source::Static(bytes))
     }
 
     /// Reads a file that is already in memory.
     ///
     /// # Errors
     ///
-    /// If it is not a sound GGUF file.
+    /// If it is not a sound GGUF file, or only a part of a model.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, GgufError> {
-        Self::parse(Source::Owned(bytes.into()))
+        Self::whole(Source::Owned(bytes.into()))
+    }
+
+    fn whole(source: Source) -> Result<Self, GgufError> {
+        let file = Self::parse(source)?;
+        match Split::read(&file)? {
+            Some(split) => Err(split.alone()),
+            None => Ok(file),
+        }
     }
 
     fn parse(source: Source) -> Result<Self, GgufError> {
@@ -113,7 +151,7 @@ impl Gguf {
             }
         }
         check_that_none_overlap(&tensors, data_start)?;
-        Ok(Self { metadata, tensors, source })
+        Ok(Self { metadata, tensors, source, further: Vec::new() })
     }
 
     /// A text.
@@ -189,6 +227,26 @@ impl Gguf {
         })
     }
 
+    /// A whole number with a sign.
+    pub(crate) fn i32(&self, key: &str) -> Result<Option<i32>, GgufError> {
+        self.read(key, "a whole number of at most 31 bits and a sign", |bytes, value| {
+            value.integer(bytes)?.try_into().ok()
+        })
+    }
+
+    /// A number that is neither NaN nor infinite, with a fraction or without.
+    pub(crate) fn finite(&self, key: &str) -> Result<Option<f32>, GgufError> {
+        self.read(key, "a finite number", |bytes, value| {
+            let whole = || value.integer(bytes).map(|number| number as f32);
+            value.float(bytes).or_else(whole).filter(|number| number.is_finite())
+        })
+    }
+
+    /// Which of some layers are meant.
+    pub(crate) fn pattern(&self, key: &str) -> Result<Option<Pattern>, GgufError> {
+        self.read(key, "a whole number, or an array of bool", |bytes, value| value.pattern(bytes))
+    }
+
     /// The value that one of the getters finds, which must be there:
     /// `file.require("llama.block_count", Gguf::u32)`.
     ///
@@ -221,7 +279,11 @@ impl Gguf {
     /// The bytes of one tensor, which keep the file open for as long as they
     /// live.
     pub(crate) fn tensor_data(&self, info: &TensorInfo) -> TensorData {
-        TensorData::new(self.source.clone(), info.range.clone())
+        let source = match info.part.checked_sub(1) {
+            None => &self.source,
+            Some(further) => &self.further[further],
+        };
+        TensorData::new(source.clone(), info.range.clone())
     }
 
     fn read<'a, T>(

@@ -94,6 +94,8 @@ pub struct TensorInfo {
     pub shape: Vec<usize>,
     /// How the elements are stored.
     pub kind: TensorType,
+    /// Which of a model's files they are in, from 0.
+    pub(super) part: usize,
     pub(super) range: Range<usize>,
 }
 
@@ -123,6 +125,13 @@ impl TensorData {
 
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.source.bytes()[self.range.clone()]
+    }
+
+    /// Some of the bytes.
+    pub(crate) fn part(self, range: Range<usize>) -> Self {
+        let start = self.range.start;
+        assert!(range.end <= self.range.len(), "a part of the tensor");
+        Self { range: start + range.start..start + range.end, ..self }
     }
 }
 
@@ -193,9 +202,12 @@ impl TensorHeader<'_> {
         let start = usize::try_from(self.offset).ok().and_then(|n| n.checked_add(data_start));
         let end = start.and_then(|start| start.checked_add(self.size));
         match (start, end) {
-            (Some(start), Some(end)) if end <= file_len => {
-                Ok(TensorInfo { shape: self.shape.clone(), kind: self.kind, range: start..end })
-            }
+            (Some(start), Some(end)) if end <= file_len => Ok(TensorInfo {
+                shape: self.shape.clone(),
+                kind: self.kind,
+                part: 0,
+                range: start..end,
+            }),
             _ => Err(GgufError::OutOfRange {
                 name: quoted(self.name),
                 needed: self.size as u64,

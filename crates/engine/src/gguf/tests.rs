@@ -372,3 +372,109 @@ proptest! {
         }
     }
 }
+
+/// A model of three parts, in a folder of its own that goes with it.
+struct Parts(std::path::PathBuf);
+
+impl Parts {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("logitchain-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let parts = Self(folder);
+        for number in 0..3 {
+            parts.write(number, &part(number));
+        }
+        parts
+    }
+
+    fn path(&self, number: u16) -> std::path::PathBuf {
+        self.0.join(format!("model-{:05}-of-00003.gguf", number + 1))
+    }
+
+    fn write(&self, number: u16, file: &TestFile) {
+        std::fs::write(self.path(number), file.bytes()).unwrap();
+    }
+
+    /// What is wrong, and why.
+    fn complaint(&self, number: u16) -> String {
+        let error = Gguf::open(&self.path(number)).unwrap_err();
+        let source = std::error::Error::source(&error);
+        let folder = format!("{}/", self.0.display());
+        let source = source.map_or_else(String::new, |source| format!(": {source}"));
+        format!("{error}{source}").replace(&folder, "")
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn part(number: u16) -> TestFile {
+    TestFile::new()
+        .raw("split.no", 2, &number.to_le_bytes())
+        .raw("split.count", 2, &3_u16.to_le_bytes())
+        .raw("split.tensors.count", 5, &3_i32.to_le_bytes())
+        .string("name", if number == 0 { "first" } else { "further" })
+        .tensor_f32(&format!("t{number}"), &[1], &[f32::from(number)])
+}
+
+#[test]
+fn a_model_in_parts_is_opened_by_its_first() {
+    let parts = Parts::new("parts");
+    let file = Gguf::open(&parts.path(0)).unwrap();
+    assert_eq!(file.string("name"), Ok(Some("first")));
+    for number in 0..3_u16 {
+        let info = file.tensor(&format!("t{number}")).unwrap();
+        assert_eq!(file.tensor_data(info).bytes(), f32::from(number).to_le_bytes());
+    }
+}
+
+#[test]
+fn parts_that_are_missing_or_wrong_are_named() {
+    let parts = Parts::new("wrong-parts");
+    assert_eq!(
+        parts.complaint(2),
+        "the file is part 3 of 3 of a model; give the first one, 'model-00001-of-00003.gguf'"
+    );
+    let used = "the model's part 'model-00003-of-00003.gguf' cannot be used: ";
+    for (file, expected) in [
+        (part(1), format!("{used}it should be part 3 of 3 of the model, and is part 2 of 3")),
+        (
+            TestFile::new(),
+            format!("{used}it should be part 3 of 3 of the model, and is a whole model"),
+        ),
+        (part(2).tensor_f32("t0", &[1], &[0.0]), format!("{used}the tensor 't0' stands twice")),
+        (
+            part(2).without("t2"),
+            "the model's parts have 2 tensors together; the first one says 3".to_owned(),
+        ),
+        (
+            TestFile { magic: *b"NONE", ..part(2) },
+            format!("{used}not a GGUF file: it begins with 'NONE', not with 'GGUF'"),
+        ),
+    ] {
+        parts.write(2, &file);
+        assert_eq!(parts.complaint(0), expected);
+    }
+    std::fs::remove_file(parts.path(2)).unwrap();
+    assert_eq!(
+        parts.complaint(0),
+        format!("{used}cannot open the model 'model-00003-of-00003.gguf'")
+    );
+    let renamed = parts.0.join("renamed.gguf");
+    std::fs::rename(parts.path(0), &renamed).unwrap();
+    assert_eq!(
+        Gguf::open(&renamed).unwrap_err().to_string(),
+        "the file is part 1 of 3 of a model, so its name must end in '-00001-of-00003.gguf', or the others cannot be found"
+    );
+    assert_eq!(
+        complaint(&part(0)),
+        "this is part 1 of 3 of a model; open its first file by its path"
+    );
+    assert_eq!(
+        complaint(&part(3)),
+        "the metadata value 'split.no' is 3; it must be below split.count"
+    );
+}

@@ -74,6 +74,14 @@ impl Kind {
     }
 }
 
+/// Which of some layers are meant.
+pub(crate) enum Pattern {
+    /// All but each last of so many.
+    Every(u32),
+    /// Said of each.
+    Each(Vec<bool>),
+}
+
 /// A metadata value that was checked: its bytes are all there, and its
 /// strings are UTF-8. It stays in the file; only its place is kept.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +153,14 @@ impl Value {
         let count = self.count.filter(|_| self.kind == kind)?;
         let (elements, _) = bytes[self.at..].as_chunks();
         Some(elements.get(..count)?.iter().map(|&element| convert(element)).collect())
+    }
+
+    pub(super) fn pattern(&self, bytes: &[u8]) -> Option<Pattern> {
+        if let Some(number) = self.integer(bytes) {
+            return number.try_into().ok().map(Pattern::Every);
+        }
+        let list = self.scalars(bytes, Kind::Bool, |[byte]| byte != 0)?;
+        Some(Pattern::Each(list))
     }
 
     /// What the value is, in words: for messages.

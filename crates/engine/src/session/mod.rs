@@ -4,17 +4,13 @@ use logitchain_core::{TokenId, Vocab};
 
 use crate::{
     EMBEDDED_GGUF, EngineError, Gguf, GgufTokenizer, LoadError, Model, Tokenizer,
-    gguf::Shown,
-    llama::{Llama, Scratch, State},
     threads::Threads,
+    transformer::{Architecture, CacheType, Scratch, State, Transformer},
 };
 
 /// How many tokens of a prompt are computed at a time: each weight is read
 /// once for all of them.
 const CHUNK: usize = 64;
-
-/// Says again how many tokens there are, where it is in the file at all.
-const VOCAB_SIZE: &str = "llama.vocab_size";
 
 /// How to load a model.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +20,11 @@ pub struct LoadOptions {
     /// sessions of the model share them. With 1, the caller's own thread
     /// computes. At most 512; the number never shows in a result.
     pub threads: Option<NonZero<usize>>,
+    /// How many tokens a text may have, if fewer than the file says. Some
+    /// models turn their positions otherwise for long texts, which this decides.
+    pub context: Option<NonZero<usize>>,
+    /// How a text's keys and values are remembered.
+    pub cache: CacheType,
 }
 
 /// A model from a GGUF file. A clone shares everything.
@@ -49,9 +50,10 @@ pub struct GgufModel {
 
 #[derive(Debug)]
 struct Shared {
-    network: Llama,
+    network: Transformer,
     tokenizer: GgufTokenizer,
     threads: Threads,
+    cache: CacheType,
 }
 
 impl GgufModel {
@@ -73,37 +75,33 @@ impl GgufModel {
     /// started.
     pub fn from_gguf(gguf: &Gguf, options: &LoadOptions) -> Result<Self, EngineError> {
         let architecture = gguf.require("general.architecture", Gguf::string)?;
-        if architecture != Llama::NAME {
-            return Err(LoadError::Architecture {
-                found: Shown(architecture).to_string(),
-                known: Llama::NAME,
-            }
-            .into());
-        }
-        let network = Llama::load(gguf)?;
+        let architecture = Architecture::named(architecture)?;
+        let context = options.context.map(NonZero::get);
+        let network = Transformer::load(gguf, architecture, context)?;
         let tokenizer = GgufTokenizer::from_gguf(gguf)?;
         if tokenizer.size() != network.vocabulary() {
             let (tokens, scores) = (tokenizer.size(), network.vocabulary());
             return Err(LoadError::Vocabulary { tokens, scores }.into());
         }
-        if let Some(found) = gguf.u32(VOCAB_SIZE)?.filter(|&n| n as usize != tokenizer.size()) {
+        let key = format!("{}.vocab_size", architecture.name);
+        if let Some(found) = gguf.u32(&key)?.filter(|&n| n as usize != tokenizer.size()) {
             let expected = format!("{}, the number of tokens", tokenizer.size());
-            let (key, found) = (VOCAB_SIZE.to_owned(), found.to_string());
-            return Err(LoadError::Value { key, found, expected }.into());
+            return Err(LoadError::Value { key, found: found.to_string(), expected }.into());
         }
         let threads = match options.threads {
             Some(count) => count.get(),
             None => available_parallelism().map_or(1, NonZero::get),
         };
         let threads = Threads::new(threads)?;
-        Ok(Self { shared: Arc::new(Shared { network, tokenizer, threads }) })
+        Ok(Self { shared: Arc::new(Shared { network, tokenizer, threads, cache: options.cache }) })
     }
 
     /// The small model that is part of the program, computed by the caller's
     /// own thread: it is too small to be faster on more.
     #[allow(clippy::missing_panics_doc, reason = "never: the file is always the same")]
     pub fn embedded() -> Self {
-        let options = LoadOptions { threads: Some(NonZero::<usize>::MIN) };
+        let options =
+            LoadOptions { threads: Some(NonZero::<usize>::MIN), ..LoadOptions::default() };
         Gguf::from_static(EMBEDDED_GGUF)
             .map_err(EngineError::from)
             .and_then(|gguf| Self::from_gguf(&gguf, &options))
@@ -118,7 +116,7 @@ impl GgufModel {
     /// Begins a text.
     pub fn session(&self) -> Session {
         Session {
-            state: State::new(self.shared.network.config()),
+            state: State::new(self.shared.network.config(), self.shared.cache),
             shared: Arc::clone(&self.shared),
             scratch: Scratch::default(),
             logits: Vec::new(),
@@ -128,8 +126,8 @@ impl GgufModel {
 
 /// A text that a [`GgufModel`] continues.
 ///
-/// It remembers a key and a value for each token, head and layer, as `f32`;
-/// the memory grows with the text. A clone continues on its own from where the
+/// It remembers a key and a value for each token, head and layer, in 16 bits
+/// unless [`LoadOptions::cache`] says otherwise; the memory grows with the text. A clone continues on its own from where the
 /// text is.
 ///
 /// A prompt may be given whole or in slices: the logits after the last slice

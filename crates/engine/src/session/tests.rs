@@ -2,7 +2,11 @@ use super::*;
 use crate::Special;
 
 fn embedded_on(threads: usize) -> GgufModel {
-    let options = LoadOptions { threads: NonZero::new(threads) };
+    let options = LoadOptions {
+        threads: NonZero::new(threads),
+        cache: CacheType::F32,
+        ..LoadOptions::default()
+    };
     GgufModel::from_gguf(&Gguf::from_static(EMBEDDED_GGUF).unwrap(), &options).unwrap()
 }
 
@@ -40,7 +44,7 @@ fn the_embedded_model_scores_as_a_numpy_reference_does() {
         ),
     ];
     for (text, expected) in cases {
-        let mut session = GgufModel::embedded().session();
+        let mut session = embedded_on(1).session();
         let logits = session.forward(&text).unwrap();
         for (id, expected) in expected {
             let found: f32 = logits[id];

@@ -12,6 +12,7 @@ mod tests;
 mod vocabulary;
 
 pub use self::error::TokenizerError;
+pub(crate) use self::pre_tokenizer::names as pre_tokenizer_names;
 
 use std::ops::Range;
 

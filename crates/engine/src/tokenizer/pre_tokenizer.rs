@@ -34,33 +34,61 @@ const PUNCTUATION: &str = r"[\p{P}$+<=>^~|]+";
 const DIGITS: &str = r"\p{N}+";
 const THREE_DIGITS: &str = r"[0-9][0-9][0-9]";
 
-/// Names in a GGUF file, and the patterns of each pass.
-const KNOWN: [(&[&str], &[&str]); 5] = [
-    (&["default"], &[PUNCTUATION, GPT_2, DIGITS, THREE_DIGITS]),
-    (&["gpt-2", "phi-2"], &[GPT_2]),
-    (&["smollm"], &[EACH_DIGIT, GPT_2]),
-    (&["llama-bpe", "llama3", "llama-v3"], &[LLAMA_3]),
-    (&["qwen2", "deepseek-r1-qwen"], &[QWEN_2]),
+/// With case told apart for the Latin letters of ASCII alone, as llama.cpp does.
+const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{L}--[a-z]]*[\p{L}--[A-Z]]+|[^\r\n\p{L}\p{N}]?[\p{L}--[a-z]]+[\p{L}--[A-Z]]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+";
+
+/// A kind of pre-tokenizer.
+struct Known {
+    /// Values of `tokenizer.ggml.pre`.
+    names: &'static [&'static str],
+    /// The pattern of each pass.
+    patterns: &'static [&'static str],
+    /// Whether a word that is a token is that token, whatever the merges say.
+    whole_words: bool,
+    /// Whether texts begin with a token unless the file says otherwise.
+    begins_with_bos: bool,
+}
+
+const fn known(names: &'static [&'static str], patterns: &'static [&'static str]) -> Known {
+    Known { names, patterns, whole_words: false, begins_with_bos: false }
+}
+
+static KNOWN: [Known; 7] = [
+    known(&["default"], &[PUNCTUATION, GPT_2, DIGITS, THREE_DIGITS]),
+    known(&["gpt-2", "phi-2", "mpt", "olmo"], &[GPT_2]),
+    known(&["smollm", "starcoder", "refact", "command-r"], &[EACH_DIGIT, GPT_2]),
+    Known {
+        whole_words: true,
+        begins_with_bos: true,
+        ..known(&["llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"], &[LLAMA_3])
+    },
+    known(&["smaug-bpe", "dbrx"], &[LLAMA_3]),
+    known(&["qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"], &[QWEN_2]),
+    Known { whole_words: true, begins_with_bos: true, ..known(&["tekken"], &[TEKKEN]) },
 ];
+
+/// Every name that is known.
+pub(crate) fn names() -> Vec<&'static str> {
+    KNOWN.iter().flat_map(|known| known.names.iter().copied()).collect()
+}
 
 impl PreTokenizer {
     /// The pre-tokenizer of that name.
     pub(super) fn named(name: &str) -> Result<Self, TokenizerError> {
-        let Some((names, patterns)) = KNOWN.iter().find(|(names, _)| names.contains(&name)) else {
+        let Some(known) = KNOWN.iter().find(|known| known.names.contains(&name)) else {
             return Err(TokenizerError::UnknownPreTokenizer {
                 found: Shown(name).to_string(),
-                known: KNOWN.map(|(names, _)| names.join(", ")).join(", "),
+                known: self::names().join(", "),
             });
         };
         let pass = |&pattern: &&str| Pass {
             regex: Regex::new(pattern).expect("the patterns are constants, and tested"),
             keeps_line_breaks: pattern.contains(r"\s*[\r\n]+"),
         };
-        let llama_3 = names.contains(&"llama-bpe");
         Ok(Self {
-            passes: patterns.iter().map(pass).collect(),
-            whole_words: llama_3,
-            begins_with_bos: llama_3,
+            passes: known.patterns.iter().map(pass).collect(),
+            whole_words: known.whole_words,
+            begins_with_bos: known.begins_with_bos,
         })
     }
 
@@ -118,7 +146,7 @@ impl Pass {
 
 #[cfg(test)]
 mod tests {
-    use super::{KNOWN, PreTokenizer};
+    use super::{KNOWN, Known, PreTokenizer};
 
     fn split<'t>(name: &str, text: &'t str) -> Vec<&'t str> {
         PreTokenizer::named(name).unwrap().split(text)
@@ -159,6 +187,15 @@ mod tests {
         assert_eq!(split("qwen2", "12 \t3x"), ["1", "2", " ", "\t", "3", "x"]);
     }
 
+    /// By hand from the published pattern.
+    #[test]
+    fn tekken_cuts_before_a_capital_and_keeps_slashes() {
+        assert_eq!(
+            split("tekken", "helloWorld HTTPServer 12 a/b //\nx"),
+            ["hello", "World", " HTTPServer", " ", "1", "2", " a", "/b", " //\n", "x"]
+        );
+    }
+
     #[test]
     fn the_default_sets_punctuation_apart_and_cuts_numbers_in_threes() {
         assert_eq!(split("default", "It's 12345.6"), ["It", "'", "s", " ", "123", "45", ".", "6"]);
@@ -166,14 +203,14 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_an_error_that_lists_the_known_ones() {
-        let error = PreTokenizer::named("tekken").unwrap_err().to_string();
-        assert!(error.contains("`tekken`") && error.contains("smollm, llama-bpe"), "{error}");
+        let error = PreTokenizer::named("bloom").unwrap_err().to_string();
+        assert!(error.contains("`bloom`") && error.contains("smollm, starcoder"), "{error}");
     }
 
     #[test]
     fn the_pieces_joined_are_the_text() {
         let text = "  Ça va?\r\n\r\n 12\u{a0}345 'S  ’s\t\t\u{85}漢字カナ 🦀🦀 e\u{301}  \n";
-        for (names, _) in KNOWN {
+        for Known { names, .. } in &KNOWN {
             assert_eq!(split(names[0], text).concat(), text, "{names:?}");
         }
     }

@@ -275,7 +275,7 @@ fn faults_in_a_file_are_errors_that_say_what_was_found() {
         assert!(error.contains(expected), "{error}");
     };
     expect(&|s| s.model = "bert".into(), "`bert` is unknown; there are gpt2");
-    expect(&|s| s.pre = Some("tekken".into()), "`tekken` is unknown");
+    expect(&|s| s.pre = Some("bloom".into()), "`bloom` is unknown");
     expect(&|s| s.tokens.clear(), "this one 0");
     expect(&|s| s.types = Some(vec![1; 9]), "token_type` has 9 entries for 10 tokens");
     expect(&|s| s.types = Some(vec![7; 10]), "token 0 has type 7");

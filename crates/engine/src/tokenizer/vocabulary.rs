@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use super::{TokenizerError, TokenizerSpec, error::cut};
+use super::{TokenizerError, TokenizerSpec, error::cut, spec::FillInTheMiddle};
 
 /// A token's type in a GGUF file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Kind {
 
 /// Texts that end a generation although the file names another token, or none.
 /// The first that is there also ends a turn, if no other token is named for it.
-const END_MARKERS: [&str; 34] = [
+const END_MARKERS: [&str; 22] = [
     "<|eot_id|>",
     "<|im_end|>",
     "<|end|>",
@@ -59,27 +59,90 @@ const END_MARKERS: [&str; 34] = [
     "<end_of_utterance>",
     "</s>",
     "<eos>",
-    "<|eos|>",
     "[EOS]",
     "<turn|>",
     "<|tool_response>",
     "[e~[",
-    // Padding, and what stands between the files of a repository: a model that
-    // fills in code has come to the end of its own.
-    "<|fim_pad|>",
-    "<fim-pad>",
-    "<fim_pad>",
-    "<PAD>",
-    "[PAD]",
-    "<|fim_repo|>",
-    "<|repo_name|>",
-    "<fim-repo>",
-    "<REPO>",
-    "<reponame>",
-    "<|file_sep|>",
 ];
 /// How many of the end markers may end a turn.
 const TURN_MARKERS: usize = 10;
+
+/// A token of a model that fills gaps: the texts by which it is found where its
+/// key is missing.
+struct FimToken {
+    key: &'static str,
+    id: fn(&FillInTheMiddle) -> Option<u32>,
+    /// Padding, and what stands between the files of a repository: a model that
+    /// fills a gap has come to the end of its own.
+    ends: bool,
+    texts: &'static [&'static str],
+}
+
+const FIM_TOKENS: [FimToken; 6] = [
+    FimToken {
+        key: TokenizerSpec::FIM_PREFIX,
+        id: |fim| fim.prefix,
+        ends: false,
+        texts: &[
+            "<|fim_prefix|>",
+            "<fim-prefix>",
+            "<fim_prefix>",
+            "<｜fim▁begin｜>",
+            "<PRE>",
+            "▁<PRE>",
+            "<|code_prefix|>",
+            "<|prefix|>",
+        ],
+    },
+    FimToken {
+        key: TokenizerSpec::FIM_SUFFIX,
+        id: |fim| fim.suffix,
+        ends: false,
+        texts: &[
+            "<|fim_suffix|>",
+            "<fim-suffix>",
+            "<fim_suffix>",
+            "<｜fim▁hole｜>",
+            "<SUF>",
+            "▁<SUF>",
+            "<|code_suffix|>",
+            "<|suffix|>",
+        ],
+    },
+    FimToken {
+        key: TokenizerSpec::FIM_MIDDLE,
+        id: |fim| fim.middle,
+        ends: false,
+        texts: &[
+            "<|fim_middle|>",
+            "<fim-middle>",
+            "<fim_middle>",
+            "<｜fim▁end｜>",
+            "<MID>",
+            "▁<MID>",
+            "<|code_middle|>",
+            "<|middle|>",
+        ],
+    },
+    FimToken {
+        key: TokenizerSpec::FIM_PADDING,
+        id: |fim| fim.padding,
+        ends: true,
+        texts: &["<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"],
+    },
+    FimToken {
+        key: TokenizerSpec::FIM_REPOSITORY,
+        id: |fim| fim.repository,
+        ends: true,
+        texts: &["<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"],
+    },
+    FimToken {
+        key: TokenizerSpec::FIM_SEPARATOR,
+        id: |fim| fim.separator,
+        ends: true,
+        texts: &["<|file_sep|>"],
+    },
+];
 
 /// The tokens of a file, checked.
 #[derive(Debug)]
@@ -148,7 +211,19 @@ impl Vocabulary {
             // Some files call them normal: what a user types must not end a text.
             kinds[end as usize] = Kind::Control;
         }
-        let ends = [eos, eot].into_iter().flatten().chain(markers).collect();
+        let eom = check(TokenizerSpec::EOM, spec.eom)?;
+        let mut ends: Vec<u32> = [eos, eot, eom].into_iter().flatten().chain(markers).collect();
+        for FimToken { key, id, ends: is_end, texts } in FIM_TOKENS {
+            let found: Vec<u32> = match check(key, id(&spec.fim))? {
+                Some(id) => vec![id],
+                None => {
+                    let found: Vec<u32> = texts.iter().filter_map(marker).collect();
+                    found.iter().for_each(|&id| kinds[id as usize] = Kind::Control);
+                    found
+                }
+            };
+            ends.extend(found.into_iter().filter(|_| is_end));
+        }
         let end_of_turn =
             eot.or_else(|| END_MARKERS[..TURN_MARKERS].iter().find_map(marker)).or(eos);
 

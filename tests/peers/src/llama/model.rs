@@ -143,10 +143,25 @@ impl Model {
 
     /// A fresh context, for texts of at most `length` tokens.
     ///
+    /// Keys and values are in full precision.
+    ///
     /// # Panics
     ///
     /// If llama.cpp cannot make it.
     pub fn context(&self, length: u32, threads: i32) -> Context<'_> {
+        self.context_with(length, threads, sys::GGML_TYPE_F32)
+    }
+
+    /// The same with keys and values in 16 bits, as is llama.cpp's default.
+    ///
+    /// # Panics
+    ///
+    /// If llama.cpp cannot make it.
+    pub fn context_in_f16(&self, length: u32, threads: i32) -> Context<'_> {
+        self.context_with(length, threads, sys::GGML_TYPE_F16)
+    }
+
+    fn context_with(&self, length: u32, threads: i32, cache: sys::ggml_type) -> Context<'_> {
         // SAFETY: the model outlives the context, by the lifetime.
         let raw = unsafe {
             let mut params = sys::llama_context_default_params();
@@ -154,10 +169,8 @@ impl Model {
             params.n_batch = length;
             params.n_threads = threads;
             params.n_threads_batch = threads;
-            // Full precision for keys and values, as in the engine it is
-            // compared with.
-            params.type_k = sys::GGML_TYPE_F32;
-            params.type_v = sys::GGML_TYPE_F32;
+            params.type_k = cache;
+            params.type_v = cache;
             params.flash_attn_type = sys::LLAMA_FLASH_ATTN_TYPE_DISABLED;
             sys::llama_init_from_model(self.0.as_ptr(), params)
         };

@@ -120,7 +120,7 @@ fn numbers_that_contradict_each_other_are_named() {
         ),
         (
             changed("llama.block_count", u32::MAX),
-            "the file lacks the tensor 'blk.2.attn_norm.weight'",
+            "the metadata value 'llama.block_count' is 4294967295; it must be at most 20, the number of tensors",
         ),
         (
             changed("llama.block_count", 1),
@@ -193,37 +193,69 @@ fn a_vocabulary_size_that_is_not_the_number_of_tokens_is_refused() {
 }
 
 #[test]
-fn scaling_of_positions_is_refused_with_a_type_or_without() {
-    let key = |part: &str| format!("llama.rope.scaling.{part}");
-    for (part, number) in [
-        ("factor", 2.0),
-        ("factor", 0.5),
-        ("factor", f32::NAN),
-        ("attn_factor", 1.2),
-        ("yarn_attn_factor", 0.0),
-        ("yarn_ext_factor", 1.0),
-        ("yarn_log_multiplier", 0.1),
+fn keys_that_are_not_understood_are_refused_and_those_that_say_nothing_new_are_not() {
+    let key = |part: &str| format!("llama.{part}");
+    for (file, part) in [
+        (sample().u32("llama.attention.sliding_window", 8), "attention.sliding_window"),
+        (sample().f32("llama.logit_scale", 1.0), "logit_scale"),
+        (sample().f32("llama.attn_logit_softcapping", 50.0), "attn_logit_softcapping"),
+        (sample().raw("llama.attention.causal", 7, &[0]), "attention.causal"),
+        (sample().f32("llama.rope.scaling.yarn_ext_factor", 1.0), "rope.scaling.yarn_ext_factor"),
+        (sample().f32("llama.rope.scaling.new", 1.0), "rope.scaling.new"),
     ] {
-        for file in [sample(), sample().string(&key("type"), "none")] {
-            assert_eq!(
-                complaint(&file.f32(&key(part), number)),
-                format!(
-                    "the model needs scaling of rotary positions, which is not supported ({} is {number})",
-                    key(part)
-                )
-            );
-        }
+        let expected = "is unknown for the architecture llama; the model may need what it asks for";
+        assert_eq!(complaint(&file), format!("the metadata key '{}' {expected}", key(part)));
+    }
+    for file in [
+        sample().raw("llama.attention.causal", 7, &[1]),
+        sample().f32("llama.rope.scaling.yarn_ext_factor", -1.0),
+        sample().string("llama.tensor_data_layout", "Meta AI original pth"),
+        sample().u32("llama.expert_count", 0),
+        // Other keys are nobody's business here.
+        sample().u32("qwen2.expert_count", 8),
+    ] {
+        load(&file).unwrap();
+    }
+}
+
+#[test]
+fn scaling_of_positions_that_cannot_be_computed_is_refused() {
+    let key = |part: &str| format!("llama.rope.scaling.{part}");
+    for (part, number, expected) in [
+        ("factor", f32::NAN, "NaN; it must be finite and not negative"),
+        ("factor", -2.0, "-2; it must be finite and not negative"),
+        ("attn_factor", 0.0, "0; it must be finite and positive"),
+        ("yarn_beta_fast", f32::INFINITY, "inf; it must be finite and positive"),
+    ] {
+        let expected = format!("the metadata value '{}' is {expected}", key(part));
+        assert_eq!(complaint(&sample().f32(&key(part), number)), expected);
     }
     assert_eq!(
-        complaint(&sample().f32(&key("yarn_beta_fast"), 32.0)),
-        "the model needs scaling of rotary positions, which is not supported (the file has the key 'llama.rope.scaling.yarn_beta_fast')"
+        complaint(&sample().string(&key("type"), "ntk")),
+        "the metadata value 'llama.rope.scaling.type' is ntk; it must be none, linear, yarn or longrope"
     );
-    for (part, number) in
-        [("factor", 1.0), ("factor", 0.0), ("attn_factor", 1.0), ("yarn_ext_factor", -1.0)]
-    {
-        load(&sample().f32(&key(part), number)).unwrap();
+}
+
+/// By their definition: a factor of 0 or 1 divides nothing, nor does any where
+/// the type is `none`; a factor of 2 does, with a type or without.
+#[test]
+fn a_factor_divides_positions_unless_the_type_is_none() {
+    let text = [0, 2, 1, 1].map(TokenId);
+    let logits = |file: &TestFile| load(file).unwrap().session().forward(&text).unwrap().to_vec();
+    let plain = logits(&sample());
+    let (kind, factor) = ("llama.rope.scaling.type", "llama.rope.scaling.factor");
+    for same in [
+        sample().f32(factor, 0.0),
+        sample().f32(factor, 1.0),
+        sample().f32(factor, 2.0).string(kind, "none"),
+        sample().u32("llama.rope.scaling.original_context_length", 8),
+    ] {
+        assert_eq!(logits(&same), plain);
     }
-    load(&sample().u32(&key("original_context_length"), 8)).unwrap();
+    let divided = logits(&sample().f32(factor, 2.0));
+    assert_ne!(divided, plain);
+    assert_eq!(logits(&sample().f32(factor, 2.0).string(kind, "linear")), divided);
+    assert_eq!(logits(&sample().f32("llama.rope.scale_linear", 2.0)), divided);
 }
 
 #[test]
@@ -280,8 +312,16 @@ fn tensors_that_do_not_fit_are_named() {
             "the tensor 'blk.1.ffn_up.weight' has the type I32; supported are: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q6_K",
         ),
         (
-            sample().tensor_f32("blk.0.attn_q.bias", &[8], &[0.0; 8]),
-            "the file has the tensor 'blk.0.attn_q.bias', which a model of the architecture llama does not use",
+            sample().tensor_f32("blk.0.attn_norm.bias", &[8], &[0.0; 8]),
+            "the file has the tensor 'blk.0.attn_norm.bias', which a model of the architecture llama does not use",
+        ),
+        (
+            sample().tensor_f32("blk.0.attn_q.bias", &[4], &[0.0; 4]),
+            "the tensor 'blk.0.attn_q.bias' has the shape [4]; the metadata ask for [8]",
+        ),
+        (
+            sample().tensor_f32("rope_freqs.weight", &[2], &[1.0, 0.0]),
+            "the tensor 'rope_freqs.weight' holds 0; it must be finite and positive",
         ),
     ] {
         assert_eq!(complaint(&file), expected);
@@ -293,19 +333,7 @@ fn what_the_engine_leaves_out_is_refused() {
     for (file, expected) in [
         (
             sample().without("general.architecture").string("general.architecture", "gpt-j"),
-            "the architecture 'gpt-j' is not supported; known are: llama",
-        ),
-        (
-            sample().string("llama.rope.scaling.type", "yarn"),
-            r#"the model needs scaling of rotary positions, which is not supported (llama.rope.scaling.type is "yarn")"#,
-        ),
-        (
-            sample().f32("llama.rope.scale_linear", 2.0),
-            "the model needs scaling of rotary positions, which is not supported (llama.rope.scale_linear is 2)",
-        ),
-        (
-            sample().tensor_f32("rope_freqs.weight", &[2], &[1.0; 2]),
-            "the model needs scaling of rotary positions, which is not supported (the file has the tensor 'rope_freqs.weight')",
+            "the architecture 'gpt-j' is not supported; known are: llama, smollm3, qwen2, qwen3, gemma, gemma2, gemma3, phi3",
         ),
         (
             sample().u32("llama.expert_count", 8),
@@ -319,7 +347,8 @@ fn what_the_engine_leaves_out_is_refused() {
 /// Runs a model, if it is one; nothing may panic.
 fn try_out(bytes: Vec<u8>) {
     let Ok(gguf) = Gguf::from_bytes(bytes) else { return };
-    let options = LoadOptions { threads: Some(std::num::NonZero::<usize>::MIN) };
+    let options =
+        LoadOptions { threads: Some(std::num::NonZero::<usize>::MIN), ..LoadOptions::default() };
     let Ok(model) = GgufModel::from_gguf(&gguf, &options) else { return };
     let mut session = model.session();
     let _ = session.forward(&[TokenId(0), TokenId(2)]);

@@ -1,0 +1,112 @@
+//! The keys and values of a text's tokens.
+
+use half::{f16, slice::HalfFloatSliceExt as _};
+
+use super::Config;
+
+/// How a text's keys and values are remembered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheType {
+    /// In 16 bits each, as llama.cpp does by default.
+    #[default]
+    F16,
+    /// In 32 bits each, as they are computed.
+    F32,
+}
+
+/// The keys and values of a text's tokens. They grow with the text.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    positions: usize,
+    /// For each layer, for each of its kv heads.
+    pub(super) layers: Vec<Vec<Head>>,
+    head_width: usize,
+}
+
+/// Keys and values, position after position.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
+    pub(super) keys: Numbers,
+    pub(super) values: Numbers,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Numbers {
+    F16(Vec<f16>),
+    F32(Vec<f32>),
+}
+
+impl State {
+    pub(crate) fn new(config: &Config, kind: CacheType) -> Self {
+        let head = Head { keys: Numbers::new(kind), values: Numbers::new(kind) };
+        let layer = vec![head; config.kv_heads];
+        let layers = vec![layer; config.layers.len()];
+        Self { positions: 0, layers, head_width: config.head_width }
+    }
+
+    /// Number of tokens.
+    pub(crate) fn len(&self) -> usize {
+        self.positions
+    }
+
+    /// Counts tokens whose keys and values have been appended.
+    pub(super) fn advance(&mut self, tokens: usize) {
+        self.positions += tokens;
+    }
+
+    /// Forgets all tokens from `position` on.
+    pub(crate) fn truncate(&mut self, position: usize) {
+        self.positions = self.positions.min(position);
+        let length = self.positions * self.head_width;
+        for head in self.layers.iter_mut().flatten() {
+            head.keys.truncate(length);
+            head.values.truncate(length);
+        }
+    }
+}
+
+impl Numbers {
+    fn new(kind: CacheType) -> Self {
+        match kind {
+            CacheType::F16 => Self::F16(Vec::new()),
+            CacheType::F32 => Self::F32(Vec::new()),
+        }
+    }
+
+    pub(super) fn append(&mut self, numbers: &[f32]) {
+        match self {
+            Self::F32(own) => own.extend_from_slice(numbers),
+            Self::F16(own) => {
+                let start = own.len();
+                own.resize(start + numbers.len(), f16::ZERO);
+                own[start..].convert_from_f32_slice(numbers);
+            }
+        }
+    }
+
+    fn truncate(&mut self, length: usize) {
+        match self {
+            Self::F32(own) => own.truncate(length),
+            Self::F16(own) => own.truncate(length),
+        }
+    }
+}
+
+/// A number as it is remembered.
+pub(super) trait Stored: Copy {
+    /// The numbers, in `spare` if they are not as they should be.
+    fn read<'a>(numbers: &'a [Self], spare: &'a mut [f32]) -> &'a [f32];
+}
+
+impl Stored for f32 {
+    fn read<'a>(numbers: &'a [Self], _: &'a mut [f32]) -> &'a [f32] {
+        numbers
+    }
+}
+
+impl Stored for f16 {
+    fn read<'a>(numbers: &'a [Self], spare: &'a mut [f32]) -> &'a [f32] {
+        numbers.convert_to_f32_slice(spare);
+        spare
+    }
+}
