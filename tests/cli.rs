@@ -792,29 +792,35 @@ fn more_threads_than_make_sense_are_refused() {
 
 // Chat.
 
-/// The embedded model with a chat template.
-fn chat_model(name: &str) -> PathBuf {
+/// The embedded model with more keys, each with its type's number and its value.
+fn model_with(name: &str, keys: &[(&str, u32, Vec<u8>)]) -> String {
     const ALIGNMENT: usize = 32;
-    let template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}\
-                    {% if add_generation_prompt %}assistant:{% endif %}";
-    let entry = |template: &str| {
-        let key = "tokenizer.chat_template";
-        let mut entry = (key.len() as u64).to_le_bytes().to_vec();
-        entry.extend(key.bytes());
-        entry.extend(8_u32.to_le_bytes()); // text
-        entry.extend((template.len() as u64).to_le_bytes());
-        entry.extend(template.bytes());
-        entry
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let entry = |(key, kind, value): &(&str, u32, Vec<u8>)| {
+        [text(key), kind.to_le_bytes().to_vec(), value.clone()].concat()
     };
-    // A comment fills it up, so that the tensors behind it stay aligned.
-    let missing = (2 * ALIGNMENT - (entry(template).len() + 4) % ALIGNMENT) % ALIGNMENT;
-    let entry = entry(&format!("{template}{{#{}#}}", " ".repeat(missing)));
-    assert_eq!(entry.len() % ALIGNMENT, 0);
+    let mut entries: Vec<u8> = keys.iter().flat_map(entry).collect();
+    // A text fills it up, so that the tensors behind it stay aligned.
+    let filled = |length| entry(&("padding", 8, text(&" ".repeat(length))));
+    let missing = (entries.len() + filled(0).len()).next_multiple_of(ALIGNMENT);
+    entries.extend(filled(missing - entries.len() - filled(0).len()));
+    assert_eq!(entries.len() % ALIGNMENT, 0);
     let mut model = EMBEDDED_GGUF.to_vec();
     let count = u64::from_le_bytes(model[16..24].try_into().expect("eight bytes"));
-    model[16..24].copy_from_slice(&(count + 1).to_le_bytes());
-    model.splice(24..24, entry);
-    file(name, model).into()
+    model[16..24].copy_from_slice(&(count + keys.len() as u64 + 1).to_le_bytes());
+    model.splice(24..24, entries);
+    file(name, model)
+}
+
+fn text_value(text: &str) -> Vec<u8> {
+    [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
+}
+
+/// The embedded model with a chat template.
+fn chat_model(name: &str) -> PathBuf {
+    let template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}\
+                    {% if add_generation_prompt %}assistant:{% endif %}";
+    model_with(name, &[("tokenizer.chat_template", 8, text_value(template))]).into()
 }
 
 #[test]
@@ -948,4 +954,99 @@ fn a_penalty_after_a_filter_is_noted_and_one_before_is_not() {
         let fine = run(&["--samplers", list]);
         assert!(!fine.stderr.contains("note"), "{fine:#?}");
     }
+}
+
+// What a model's maker recommends.
+
+fn float(x: f32) -> Vec<u8> {
+    x.to_le_bytes().to_vec()
+}
+
+#[test]
+fn what_a_model_recommends_holds_below_flags_lists_and_chain_files() {
+    let keys = [
+        ("general.sampling.top_k", 5, 1_i32.to_le_bytes().to_vec()),
+        ("general.sampling.temp", 6, float(0.7)),
+        ("general.sampling.top_q", 6, float(0.5)),
+    ];
+    let model = model_with("recommends.gguf", &keys);
+    let run = |args: &[&str]| run(&[&["-m", &model], args].concat());
+    // One token is kept: the same as the most likely ones.
+    let likely = program(&["run", "Once upon a time", "-n", "12", "--greedy"]).text();
+
+    let followed = run(&[]);
+    assert_eq!(followed.told("recommended by the model: "), "top_k=1, temp=0.7");
+    assert_eq!(
+        followed.told("note: "),
+        "the model's key `general.sampling.top_q` is unknown here, and not followed"
+    );
+    assert_eq!(followed.text(), likely);
+
+    let flag = run(&["--top-k", "40"]);
+    assert_eq!(flag.told("recommended by the model: "), "temp=0.7");
+    assert_ne!(flag.text(), likely);
+
+    let braces = run(&["--samplers", "top_k{k=40};temperature"]);
+    assert_eq!(braces.told("recommended by the model: "), "temp=0.7");
+    assert_ne!(braces.text(), likely);
+
+    let without = run(&["--samplers", "temperature"]);
+    assert!(
+        without
+            .stderr
+            .contains("note: the model recommends top_k=1, whose stage is not in the chain"),
+        "{without:?}"
+    );
+
+    let chain = file("below.toml", "[[stage]]\nuse = \"top_k\"\n[[stage]]\nuse = \"dist\"\n");
+    let chain = run(&["--chain", &chain]);
+    assert!(!chain.stderr.contains("recommended by the model"), "{chain:?}");
+    assert_ne!(chain.text(), likely);
+}
+
+#[test]
+fn a_recommended_sequence_is_the_chain_where_none_is_given() {
+    let keys = [
+        ("general.sampling.sequence", 8, text_value("min_p;temperature")),
+        ("general.sampling.min_p", 6, float(0.25)),
+    ];
+    let model = model_with("sequence.gguf", &keys);
+    let run = |args: &[&str]| run(&[&["-m", &model], args].concat());
+    let followed = run(&[]);
+    assert_eq!(
+        followed.told("recommended by the model: "),
+        "sequence=min_p;temperature, min_p=0.25"
+    );
+    assert_eq!(followed.told("sampler chain: "), "logits -> min-p -> temp-ext -> dist");
+    let list = run(&["--samplers", "top_k;min_p"]);
+    assert_eq!(list.told("recommended by the model: "), "min_p=0.25");
+    let message = run(&["--top-k", "5"]).error(2);
+    assert!(message.contains("belongs to `top_k`, which is not in the chain"), "{message}");
+
+    let keys = [("general.sampling.mirostat", 5, 2_i32.to_le_bytes().to_vec())];
+    let model = model_with("mirostat.gguf", &keys);
+    let followed = program(&["run", "x", "-n", "3", "-m", &model]);
+    assert_eq!(followed.told("sampler chain: "), "logits -> temp-ext -> mirostat-v2");
+}
+
+#[test]
+fn a_recommendation_that_cannot_be_followed_is_an_error_that_names_its_source() {
+    let model = model_with("wrong.gguf", &[("general.sampling.top_p", 6, float(7.0))]);
+    let message = run(&["-m", &model]).error(2);
+    assert!(
+        message.starts_with("general.sampling in the model's file: ") && message.contains("top_p"),
+        "{message}"
+    );
+    let model = model_with("typed.gguf", &[("general.sampling.top_p", 8, text_value("0.9"))]);
+    let message = run(&["-m", &model]).error(1);
+    assert!(message.contains("'general.sampling.top_p' is the string '0.9'"), "{message}");
+}
+
+#[test]
+fn keys_and_values_are_remembered_in_16_bits_or_32() {
+    for kind in ["f16", "f32"] {
+        run(&["--cache-type", kind]).text();
+    }
+    let message = run(&["--cache-type", "q8_0"]).error(2);
+    assert!(message.contains("write f16 or f32"), "{message}");
 }

@@ -3,17 +3,22 @@
 use std::{fs, path::Path, process::Command};
 
 #[test]
-fn the_stage_table_in_the_readme_is_the_one_that_the_program_prints() {
+fn the_tables_in_the_readme_are_those_that_the_program_prints() {
+    the_table("stages", &["list", "--markdown"]);
+    the_table("files", &["list", "--engine", "--markdown"]);
+}
+
+fn the_table(name: &str, args: &[&str]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let readme = fs::read_to_string(&path).expect("a README");
     let output = Command::new(env!("CARGO_BIN_EXE_logitchain"))
-        .args(["list", "--markdown"])
+        .args(args)
         .output()
         .expect("the program runs");
     assert!(output.status.success());
     let table = String::from_utf8(output.stdout).expect("a table in UTF-8");
 
-    let (begin, end) = ("<!-- stages -->\n", "<!-- /stages -->");
+    let (begin, end) = (&*format!("<!-- {name} -->\n"), &*format!("<!-- /{name} -->"));
     let (before, rest) = readme.split_once(begin).expect("the table's place");
     let (_, after) = rest.split_once(end).expect("the table's end");
     let right = format!("{before}{begin}{table}{end}{after}");
@@ -23,7 +28,8 @@ fn the_stage_table_in_the_readme_is_the_one_that_the_program_prints() {
     }
     assert!(
         readme == right,
-        "the README's stage table is not what `list --markdown` prints; run with BLESS=1"
+        "the README's table of {name} is not what `{}` prints; run with BLESS=1",
+        args.join(" ")
     );
 }
 

@@ -73,7 +73,7 @@ pub(crate) enum Command {
     /// printed form of a special token in it stays text.
     Chat(ChatArgs),
 
-    /// List the stages, or describe one
+    /// List the stages or describe one, or list what model files can be run
     ///
     /// One line for each stage: name (and its name in a printed chain, where
     /// that differs), kind, letter, crate, aliases, the values that turn it off,
@@ -257,6 +257,9 @@ pub(crate) struct ChatArgs {
 pub(crate) struct ListArgs {
     /// Describe this stage in full (a name or an alias)
     pub(crate) stage: Option<String>,
+    /// List what model files can be run, instead of stages
+    #[arg(long, conflicts_with = "stage")]
+    pub(crate) engine: bool,
     /// Print the table of the README
     #[arg(long, conflicts_with = "stage")]
     pub(crate) markdown: bool,

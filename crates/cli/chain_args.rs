@@ -7,9 +7,10 @@ use logitchain_core::{
     Chain, ChainConfig, ChainError, Kind, Link, NoVocab, Registry, RngKind, Seed, SeedError,
     StageConfig, StageError, TokenId, Vocab,
 };
+use logitchain_engine::{GgufModel, RecommendedSampling};
 use logitchain_stages::DEFAULT_ORDER;
 
-use crate::{input, report::Failure, stage_flags::Given};
+use crate::{input, output::tell, recommended, report::Failure, stage_flags::Given};
 
 /// The stage that gets the biases of `--logit-bias` and `--ignore-eos`, and the
 /// parameter that holds them.
@@ -102,9 +103,16 @@ enum Origin {
     File(PathBuf),
     /// This flag lists the stages.
     List(&'static str),
-    /// A chain that the program knows.
+    /// A chain that the program knows, and the user asked for.
     Program,
+    /// The one where nothing is said.
+    Default,
+    /// The model's file.
+    Model,
 }
+
+/// Where a model's file recommends how to sample.
+const RECOMMENDED: &str = "general.sampling in the model's file";
 
 impl Origin {
     fn fault(&self, source: ChainError) -> Failure {
@@ -115,7 +123,11 @@ impl Origin {
             Self::List(flag) => {
                 Failure::Flag { flag: (*flag).to_owned(), source: Box::new(Failure::Chain(source)) }
             }
-            Self::Program => Failure::Chain(source),
+            Self::Program | Self::Default => Failure::Chain(source),
+            Self::Model => Failure::Flag {
+                flag: RECOMMENDED.to_owned(),
+                source: Box::new(Failure::Chain(source)),
+            },
         }
     }
 }
@@ -146,19 +158,85 @@ impl ChainPlan {
         plan.config.rng = args.rng.unwrap_or(plan.config.rng);
         // Drawn once: the chain on trial and the real one are the same.
         plan.config.seed = Seed::Fixed(plan.config.seed.resolve()?);
+        plan.complete(registry)?;
+        Ok(plan)
+    }
+
+    /// Adds what flags say to the stages as they were written.
+    fn complete(&mut self, registry: &Registry) -> Result<(), Failure> {
         // As it is written, at first: a flag whose stage is misspelt there is not
         // what to complain about, and places are to be those in the text.
-        let written = plan.config.build(registry, &NoVocab);
-        written.map_err(|source| plan.origin.fault(source))?;
+        let written = self.config.build(registry, &NoVocab);
+        written.map_err(|source| self.origin.fault(source))?;
 
-        let biased = plan.given.iter().any(|given| given.targets.iter().any(|t| t.stage == BIAS.0));
-        if (biased || args.ignore_eos) && plan.occurrences(BIAS.0, registry).is_empty() {
-            plan.config.stages.insert(0, StageConfig::new(BIAS.0));
-            plan.inserted = true;
+        let biased = self.given.iter().any(|given| given.targets.iter().any(|t| t.stage == BIAS.0));
+        if (biased || self.ignore_eos) && self.occurrences(BIAS.0, registry).is_empty() {
+            self.config.stages.insert(0, StageConfig::new(BIAS.0));
+            self.inserted = true;
         }
-        plan.apply_flags(registry)?;
-        plan.build(registry, &NoVocab)?;
-        Ok(plan)
+        self.apply_flags(registry)?;
+        self.build(registry, &NoVocab)?;
+        Ok(())
+    }
+
+    /// Follows what the model's maker recommends, where the user has said
+    /// nothing else, and tells so. A chain file says all.
+    fn follow(
+        &mut self,
+        recommended: &RecommendedSampling,
+        registry: &Registry,
+    ) -> Result<(), Failure> {
+        for key in &recommended.unknown {
+            tell(format_args!("note: the model's key `{key}` is unknown here, and not followed"));
+        }
+        if matches!(self.origin, Origin::File(_)) {
+            return Ok(());
+        }
+        let mut followed = Vec::new();
+        if let (Origin::Default, Some((key, list))) =
+            (&self.origin, recommended::stages(recommended))
+        {
+            self.origin = Origin::Model;
+            let config = ChainConfig::from_samplers(&list);
+            self.config.stages = config.map_err(|source| self.origin.fault(source))?.stages;
+            self.inserted = false;
+            self.complete(registry)?;
+            followed.push(match key {
+                "sequence" => format!("sequence={list}"),
+                key => key.to_owned(),
+            });
+        }
+        let mut without_stage = Vec::new();
+        let said = std::mem::take(&mut self.config.stages);
+        self.config.stages.clone_from(&said);
+        for setting in recommended::settings(recommended) {
+            let text = format!("{}={}", setting.key, setting.value);
+            let places: Vec<usize> =
+                setting.stages.iter().flat_map(|stage| self.occurrences(stage, registry)).collect();
+            let mut free =
+                places.iter().filter(|&&nth| !said[nth].params.contains_key(setting.param));
+            if places.is_empty() {
+                without_stage.push(text);
+            } else if free.clone().next().is_some() {
+                free.by_ref().for_each(|&nth| {
+                    let params = &mut self.config.stages[nth].params;
+                    params.insert(setting.param.to_owned(), setting.value.clone());
+                });
+                followed.push(text);
+            }
+        }
+        let built = self.config.build(registry, &NoVocab);
+        built.map_err(|source| Origin::Model.fault(source))?;
+        if !followed.is_empty() {
+            tell(format_args!("recommended by the model: {}", followed.join(", ")));
+        }
+        if !without_stage.is_empty() {
+            let list = without_stage.join(", ");
+            tell(format_args!(
+                "note: the model recommends {list}, whose stage is not in the chain"
+            ));
+        }
+        Ok(())
     }
 
     /// Whether the model's end tokens are to be banned.
@@ -168,6 +246,18 @@ impl ChainPlan {
 
     /// The chain for a model.
     pub(crate) fn for_model(
+        mut self,
+        registry: &Registry,
+        model: &GgufModel,
+    ) -> Result<Chain, Failure> {
+        if let Some(recommended) = model.recommended_sampling() {
+            self.follow(recommended, registry)?;
+        }
+        self.for_vocab(registry, model.tokenizer())
+    }
+
+    /// The chain for a vocabulary.
+    pub(crate) fn for_vocab(
         mut self,
         registry: &Registry,
         vocab: &dyn Vocab,
@@ -203,7 +293,9 @@ impl ChainPlan {
             let source = match &self.origin {
                 Origin::File(_) => self.origin.fault(source),
                 // The one flag says enough.
-                Origin::List(_) | Origin::Program => source.into(),
+                Origin::List(_) | Origin::Program | Origin::Default | Origin::Model => {
+                    source.into()
+                }
             };
             Failure::Flag { flag: given.to_string(), source: Box::new(source) }
         })
@@ -291,7 +383,11 @@ fn source(args: &ChainArgs, registry: &Registry) -> Result<(ChainConfig, Origin)
         }
         (.., Some(1)) => (ChainConfig::from_samplers("temperature;mirostat"), Origin::Program),
         (.., Some(_)) => (ChainConfig::from_samplers("temperature;mirostat_v2"), Origin::Program),
-        _ => (ChainConfig::from_samplers(DEFAULT_ORDER), Origin::Program),
+        // Both say something, if it is only that Mirostat is off.
+        _ if args.greedy || args.mirostat.is_some() => {
+            (ChainConfig::from_samplers(DEFAULT_ORDER), Origin::Program)
+        }
+        _ => (ChainConfig::from_samplers(DEFAULT_ORDER), Origin::Default),
     };
     let mut config = config.map_err(|source| origin.fault(source))?;
     if args.greedy {

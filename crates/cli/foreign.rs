@@ -29,7 +29,10 @@ const FLAGS: &[(&str, &str)] = &[
         "everything is computed on the CPU; leave it out",
     ),
     ("-fa --flash-attn", "there is one kind of attention; leave it out"),
-    ("-ctk --cache-type-k -ctv --cache-type-v", "the cache has one type; leave it out"),
+    (
+        "-ctk --cache-type-k -ctv --cache-type-v",
+        "keys and values have one type: write --cache-type",
+    ),
     ("-tb --threads-batch", "-t is for the prompt too"),
     (
         "--mlock --mmap --no-mmap -dio --direct-io --numa -C --cpu-mask -Cr --cpu-range \

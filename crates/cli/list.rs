@@ -2,6 +2,8 @@ use logitchain_core::{
     ChainConfig, ChainError, NoVocab, Param, Registration, Registry, StageConfig,
 };
 
+use logitchain_engine::Supported;
+
 use crate::{args::ListArgs, output, report::Failure, stage_flags::dashed, value::value};
 
 /// Prints what stages there are, or what there is to know about one.
@@ -11,9 +13,47 @@ pub(crate) fn list(args: &ListArgs, registry: &Registry) -> Result<(), Failure> 
             Some(stage) => output::write(&full(stage)),
             None => Err(unknown(name, registry)),
         },
+        None if args.engine && args.markdown => output::write(&engine_markdown()),
+        None if args.engine => output::write(&engine()),
         None if args.markdown => output::write(&markdown(registry)),
         None => output::write(&table(registry)),
     }
+}
+
+/// What files the engine runs: what is in a file, which it may be, and a remark.
+fn engine_rows() -> Vec<[String; 3]> {
+    let Supported { architectures, weight_types, tokenizers, .. } = Supported::new();
+    let architecture = |(name, models): (&str, &str)| {
+        ["architecture".to_owned(), name.to_owned(), models.to_owned()]
+    };
+    let mut rows: Vec<_> = architectures.into_iter().map(architecture).collect();
+    rows.push(["weights".to_owned(), weight_types.join(", "), String::new()]);
+    rows.extend(tokenizers.into_iter().map(|(model, kind, pre)| {
+        let pre = match pre.is_empty() {
+            true => String::new(),
+            false => format!("; pre-tokenizers {}", pre.join(", ")),
+        };
+        ["tokenizer".to_owned(), model.to_owned(), format!("{kind}{pre}")]
+    }));
+    rows
+}
+
+fn engine() -> String {
+    let rows = engine_rows();
+    let width = rows.iter().map(|[_, name, _]| name.len()).filter(|&n| n < 20).max().unwrap_or(0);
+    let line = |[what, name, remark]: &[String; 3]| {
+        format!("{}\n", format!("{what:<12}  {name:<width$}  {remark}").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+fn engine_markdown() -> String {
+    let head = "| in the file | | |\n|---|---|---|\n".to_owned();
+    let code = |names: &str| names.split(", ").map(|n| format!("`{n}`")).collect::<Vec<_>>();
+    let row = |[what, name, remark]: [String; 3]| {
+        format!("| {what} | {} | {remark} |\n", code(&name).join(", "))
+    };
+    std::iter::once(head).chain(engine_rows().into_iter().map(row)).collect()
 }
 
 /// What a chain that names the stage would say, but for the place in it.

@@ -20,6 +20,7 @@ mod output;
 mod probs;
 mod progress;
 mod prompt;
+mod recommended;
 mod record;
 mod report;
 mod run;

@@ -5,7 +5,7 @@ use std::{
 };
 
 use clap::Args;
-use logitchain_engine::{EMBEDDED_GGUF, EngineError, Gguf, GgufModel, LoadOptions};
+use logitchain_engine::{CacheType, EMBEDDED_GGUF, EngineError, Gguf, GgufModel, LoadOptions};
 
 use crate::{logits::EMBEDDED, report::Failure};
 
@@ -24,6 +24,10 @@ pub(crate) struct ModelArgs {
         value_parser = thread_count
     )]
     pub(crate) threads: Option<ThreadCount>,
+    /// How a text's keys and values are remembered: f16, or f32 for more memory
+    /// and a little exactness
+    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = cache_type)]
+    pub(crate) cache_type: CacheType,
 }
 
 impl ModelArgs {
@@ -40,10 +44,12 @@ impl ModelArgs {
         let start = Instant::now();
         let mut options = LoadOptions::default();
         options.threads = self.threads;
+        options.cache = self.cache_type;
         let model = match &self.model {
             Some(path) => load(path, &options)?,
-            None if self.threads.is_none() => GgufModel::embedded(),
             None => {
+                // It is too small to be faster on more.
+                options.threads = options.threads.or(NonZero::new(1));
                 let gguf = Gguf::from_static(EMBEDDED_GGUF).map_err(EngineError::from)?;
                 GgufModel::from_gguf(&gguf, &options)?
             }
@@ -66,4 +72,12 @@ type ThreadCount = NonZero<usize>;
 
 fn thread_count(text: &str) -> Result<ThreadCount, &'static str> {
     text.parse().map_err(|_| "write a whole number from 1")
+}
+
+fn cache_type(text: &str) -> Result<CacheType, &'static str> {
+    match text {
+        "f16" => Ok(CacheType::F16),
+        "f32" => Ok(CacheType::F32),
+        _ => Err("write f16 or f32"),
+    }
 }

@@ -46,7 +46,7 @@ pub(crate) fn continue_text(
     let prompt = args.prompt.read(args.generate.escape)?;
     let (model, load) = args.model.load()?;
     let vocab = model.tokenizer();
-    let chain = plan.for_model(registry, vocab)?;
+    let chain = plan.for_model(registry, &model)?;
     let special = if args.special { Special::Parse } else { Special::Plain };
     let tokens = prompt_tokens(vocab, &prompt, special)?;
     let mut log = args.trace.as_deref().map(TraceLog::create).transpose()?;

@@ -162,15 +162,14 @@ impl Logits {
 
     /// The chain for these logits.
     pub(crate) fn chain(&self, plan: ChainPlan, registry: &Registry) -> Result<Chain, Failure> {
-        let vocab = self.vocab();
-        if vocab.size() > 0 {
-            return plan.for_model(registry, vocab);
+        if let Self::Prompt { model, .. } | Self::Recorded { model: Some(model), .. } = self {
+            return plan.for_model(registry, model);
         }
         if plan.ignores_eos() {
             let problem = "--ignore-eos needs a model's vocabulary: give the model with -m";
             return Err(Failure::Usage(problem.to_owned()));
         }
-        let chain = plan.for_model(registry, vocab)?;
+        let chain = plan.for_vocab(registry, &NoVocab)?;
         let blind = |link: &&Link| !link.is_neutral() && NEEDS_TEXTS.contains(&link.name());
         match chain.stages().iter().find(blind) {
             Some(link) => Err(Failure::Usage(format!(

@@ -41,6 +41,8 @@ pub struct RecommendedSampling {
     pub mirostat_tau: Option<f32>,
     /// How fast Mirostat learns.
     pub mirostat_eta: Option<f32>,
+    /// Keys that begin with `general.sampling.` and are none of llama.cpp's.
+    pub unknown: Vec<String>,
 }
 
 impl RecommendedSampling {
@@ -48,8 +50,7 @@ impl RecommendedSampling {
     ///
     /// # Errors
     ///
-    /// If a value has another type than its key asks for, or is not finite, or
-    /// a key that begins with `general.sampling.` is unknown.
+    /// If a value has another type than its key asks for, or is not finite.
     pub fn read(gguf: &Gguf) -> Result<Option<Self>, GgufError> {
         let mut found = Self::default();
         let mut any = false;
@@ -71,7 +72,7 @@ impl RecommendedSampling {
                 "mirostat" => found.mirostat = integer()?,
                 "mirostat_tau" => found.mirostat_tau = number()?,
                 "mirostat_eta" => found.mirostat_eta = number()?,
-                _ => return Err(GgufError::UnknownSamplingKey { key: Shown(key).to_string() }),
+                _ => found.unknown.push(Shown(key).to_string()),
             }
         }
         Ok(any.then_some(found))
@@ -123,18 +124,23 @@ mod tests {
             mirostat: Some(2),
             mirostat_tau: Some(0.7),
             mirostat_eta: Some(0.8),
+            unknown: vec![],
         };
         assert_eq!(read(&file), Ok(Some(expected)));
         assert_eq!(read(&TestFile::new()), Ok(None));
     }
 
     #[test]
-    fn unknown_keys_and_values_that_cannot_be_used_are_refused() {
+    fn unknown_keys_are_told() {
+        let file = TestFile::new().f32("general.sampling.top_q", 0.5);
+        let unknown = vec!["general.sampling.top_q".to_owned()];
+        let expected = RecommendedSampling { unknown, ..RecommendedSampling::default() };
+        assert_eq!(read(&file), Ok(Some(expected)));
+    }
+
+    #[test]
+    fn values_that_cannot_be_used_are_refused() {
         for (file, expected) in [
-            (
-                TestFile::new().f32("general.sampling.top_q", 0.5),
-                "the metadata key 'general.sampling.top_q' is unknown; a recommendation that is not understood cannot be followed",
-            ),
             (
                 TestFile::new().f32("general.sampling.temp", f32::NAN),
                 "the metadata value 'general.sampling.temp' is the f32 NaN; it must be a finite number",

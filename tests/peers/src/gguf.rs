@@ -92,6 +92,41 @@ pub fn in_f32(file: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The same file with another text for a key that it has.
+///
+/// # Panics
+///
+/// If it is no sound file, or lacks the key.
+pub fn with_text(file: &[u8], key: &str, text: &str) -> Vec<u8> {
+    let mut reader = Reader { bytes: file, at: 8 };
+    let (tensors, values) = (reader.size(), reader.size());
+    let mut found = None;
+    for _ in 0..values {
+        let start = reader.at;
+        reader.skip_text();
+        let is_it = &file[start + 8..reader.at] == key.as_bytes();
+        let kind = reader.u32();
+        let value = reader.at;
+        reader.skip_value(kind);
+        if is_it && kind == 8 {
+            found = Some(value..reader.at);
+        }
+    }
+    for _ in 0..tensors {
+        reader.skip_text();
+        let dimensions = reader.u32() as usize;
+        reader.take(8 * dimensions + 12);
+    }
+    let found = found.unwrap_or_else(|| panic!("no text for {key}"));
+    let mut out = file[..found.start].to_vec();
+    out.extend((text.len() as u64).to_le_bytes());
+    out.extend(text.as_bytes());
+    out.extend(&file[found.end..reader.at]);
+    out.resize(out.len().next_multiple_of(ALIGNMENT), 0);
+    out.extend(&file[reader.at.next_multiple_of(ALIGNMENT)..]);
+    out
+}
+
 /// A vocabulary of SentencePiece's kind without a model: three special tokens,
 /// all bytes, two tokens that are found anywhere, and parts of the texts that
 /// tests are made of, some better than others.

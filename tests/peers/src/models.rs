@@ -1,4 +1,4 @@
-//! The two models that both programs load.
+//! The models that both programs load.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,17 @@ pub fn embedded() -> PathBuf {
 }
 
 /// SmolLM2-135M-Instruct in Q4_1, which is not part of the repository: the file
-/// that `LOGITCHAIN_SMOLLM2` names, or where `.ci/run` puts it.
+/// that `LOGITCHAIN_SMOLLM2` names, or where `.ci/models` puts it.
 pub fn smollm2() -> PathBuf {
     let fetched = || repository().join(".cache/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
     std::env::var_os("LOGITCHAIN_SMOLLM2").map_or_else(fetched, PathBuf::from)
+}
+
+/// Gemma 3 270M in `Q4_K_M`, which is not part of the repository: the file that
+/// `LOGITCHAIN_GEMMA3` names, or where `.ci/models` puts it.
+pub fn gemma3() -> PathBuf {
+    let fetched = || repository().join(".cache/gemma3/gemma-3-270m-q4_k_m.gguf");
+    std::env::var_os("LOGITCHAIN_GEMMA3").map_or_else(fetched, PathBuf::from)
 }
 
 fn repository() -> PathBuf {

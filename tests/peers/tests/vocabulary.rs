@@ -26,16 +26,33 @@ fn ids(tokens: &[TokenId]) -> Vec<u32> {
 }
 
 fn same_tokens(path: &Path) {
+    let tokens = same_tokens_of(path, 2000);
+    println!("2000 texts plain and parsed, {tokens} tokens");
+}
+
+/// The tokens' bytes are the text, but for a space that a vocabulary may put in
+/// front, and bytes for which there is no token.
+fn gives_back(ours: &logitchain_engine::GgufTokenizer, tokens: &[u32], text: &str) {
+    let whole = ours.try_encode_parts(&[(text, Special::Plain)]).is_ok();
+    let bytes: Vec<u8> = tokens.iter().flat_map(|&id| ours.bytes(TokenId(id)).to_vec()).collect();
+    // Each special token may have a space put behind it.
+    let spaces = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte != b' ').copied().collect();
+    let (found, expected): (Vec<u8>, Vec<u8>) = (spaces(&bytes), spaces(text.as_bytes()));
+    assert!(!whole || found == expected, "{text:?} comes back as {}", bytes.escape_ascii());
+}
+
+/// Returns how many tokens there were.
+fn same_tokens_of(path: &Path, texts: u64) -> usize {
     let model = Model::load_vocabulary(path);
     let ours = models::tokenizer(path);
-    const TEXTS: u64 = 2000;
     let (mut tokens, mut specials) = (0, 0);
-    for number in 0..TEXTS {
+    for number in 0..texts {
         let text = texts::text(number);
         for (special, parse) in [(Special::Plain, false), (Special::Parse, true)] {
             let theirs = model.tokenize(text.as_bytes(), false, parse);
             let own = ids(&ours.encode(&text, special));
             assert_eq!(own, theirs, "text {number}, {special:?}: {text:?}");
+            gives_back(&ours, &own, &text);
             tokens += own.len();
             specials += own.iter().filter(|token| ours.is_special(TokenId(**token))).count();
             if let Ok(own) = prompt_tokens(&ours, &text, special) {
@@ -52,7 +69,7 @@ fn same_tokens(path: &Path) {
         assert_eq!(ids(&ours.tokenize(text.as_bytes())), plain, "text {number}: {text:?}");
     }
     assert!(specials > 100, "only {specials} special tokens");
-    println!("{TEXTS} texts plain and parsed, {tokens} tokens, {specials} special");
+    tokens
 }
 
 #[test]
@@ -64,6 +81,42 @@ fn the_embedded_models_texts_have_llama_cpps_tokens() {
 #[ignore = "needs SmolLM2, which is not part of the repository"]
 fn smollm2s_texts_have_llama_cpps_tokens() {
     same_tokens(&models::smollm2());
+}
+
+#[test]
+#[ignore = "needs Gemma 3, which is not part of the repository"]
+fn gemma_3s_texts_have_llama_cpps_tokens() {
+    same_tokens(&models::gemma3());
+}
+
+/// The same tokens behind every other pre-tokenizer.
+fn same_tokens_behind_each_pre_tokenizer(path: &Path, texts: u64) {
+    let file = std::fs::read(path).expect("the model");
+    let mut counts = std::collections::BTreeSet::new();
+    for (_, _, names) in logitchain_engine::Supported::new().tokenizers {
+        for name in names {
+            let changed = gguf::with_text(&file, "tokenizer.ggml.pre", name);
+            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{texts}.gguf"));
+            std::fs::write(&path, changed).expect("room for the file");
+            let tokens = same_tokens_of(&path, texts);
+            std::fs::remove_file(&path).expect("the file is there");
+            println!("{name}: {tokens} tokens");
+            counts.insert(tokens);
+        }
+    }
+    // Or it does not matter which is used.
+    assert!(counts.len() > 4, "{counts:?}");
+}
+
+#[test]
+fn the_embedded_models_texts_have_llama_cpps_tokens_behind_each_pre_tokenizer() {
+    same_tokens_behind_each_pre_tokenizer(&models::embedded(), 2000);
+}
+
+#[test]
+#[ignore = "needs SmolLM2, which is not part of the repository"]
+fn smollm2s_texts_have_llama_cpps_tokens_behind_each_pre_tokenizer() {
+    same_tokens_behind_each_pre_tokenizer(&models::smollm2(), 2000);
 }
 
 fn same_pieces(path: &Path) {
@@ -100,7 +153,13 @@ fn smollm2s_tokens_are_what_they_are_in_llama_cpp() {
     same_pieces(&models::smollm2());
 }
 
-/// Neither model has a vocabulary of this kind.
+#[test]
+#[ignore = "needs Gemma 3, which is not part of the repository"]
+fn gemma_3s_tokens_are_what_they_are_in_llama_cpp() {
+    same_pieces(&models::gemma3());
+}
+
+/// Small, and with texts that Gemma's lacks.
 #[test]
 fn a_sentencepiece_vocabulary_is_what_it_is_in_llama_cpp() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sentencepiece.gguf");

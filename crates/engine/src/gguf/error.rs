@@ -97,15 +97,6 @@ pub enum GgufError {
         key: String,
     },
 
-    /// A recommendation for sampling under a name that does not exist.
-    #[error(
-        "the metadata key '{key}' is unknown; a recommendation that is not understood cannot be followed"
-    )]
-    UnknownSamplingKey {
-        /// The key.
-        key: String,
-    },
-
     /// A value of another type than its key asks for, or out of range.
     #[error("the metadata value '{key}' is {found}; it must be {expected}")]
     WrongType {

@@ -3,7 +3,8 @@ use std::{num::NonZero, path::Path, sync::Arc, thread::available_parallelism};
 use logitchain_core::{TokenId, Vocab};
 
 use crate::{
-    EMBEDDED_GGUF, EngineError, Gguf, GgufTokenizer, LoadError, Model, Tokenizer,
+    EMBEDDED_GGUF, EngineError, Gguf, GgufTokenizer, LoadError, Model, RecommendedSampling,
+    Tokenizer,
     threads::Threads,
     transformer::{Architecture, CacheType, Scratch, State, Transformer},
 };
@@ -54,6 +55,7 @@ struct Shared {
     tokenizer: GgufTokenizer,
     threads: Threads,
     cache: CacheType,
+    recommended: Option<RecommendedSampling>,
 }
 
 impl GgufModel {
@@ -93,7 +95,9 @@ impl GgufModel {
             None => available_parallelism().map_or(1, NonZero::get),
         };
         let threads = Threads::new(threads)?;
-        Ok(Self { shared: Arc::new(Shared { network, tokenizer, threads, cache: options.cache }) })
+        let recommended = RecommendedSampling::read(gguf)?;
+        let cache = options.cache;
+        Ok(Self { shared: Arc::new(Shared { network, tokenizer, threads, cache, recommended }) })
     }
 
     /// The small model that is part of the program, computed by the caller's
@@ -111,6 +115,11 @@ impl GgufModel {
     /// The model's tokens.
     pub fn tokenizer(&self) -> &dyn Tokenizer {
         &self.shared.tokenizer
+    }
+
+    /// The settings for sampling that the model's maker recommends, if any.
+    pub fn recommended_sampling(&self) -> Option<&RecommendedSampling> {
+        self.shared.recommended.as_ref()
     }
 
     /// Begins a text.
