@@ -131,11 +131,18 @@ pub fn with_text(file: &[u8], key: &str, text: &str) -> Vec<u8> {
 /// all bytes, two tokens that are found anywhere, and parts of the texts that
 /// tests are made of, some better than others.
 pub fn sentencepiece() -> Vec<u8> {
+    sentencepiece_of("none")
+}
+
+/// The same for a model of this name, which llama.cpp goes by for Phi-3.
+pub fn sentencepiece_of(name: &str) -> Vec<u8> {
     let [normal, unknown, control, user_defined, byte_type] = [1_i32, 2, 3, 4, 6];
     let mut tokens: Vec<(String, f32, i32)> = vec![
         ("<unk>".into(), 0.0, unknown),
         ("<s>".into(), 0.0, control),
         ("</s>".into(), 0.0, control),
+        ("<|endoftext|>".into(), 0.0, control),
+        ("<|im_start|>".into(), 0.0, control),
     ];
     tokens.extend((0..=255).map(|byte: u8| (format!("<0x{byte:02X}>"), 0.0, byte_type)));
     tokens.extend(["<|im_end|>", "    "].map(|text| (text.to_owned(), 0.0, user_defined)));
@@ -156,14 +163,18 @@ pub fn sentencepiece() -> Vec<u8> {
     tokens.extend(parts.into_iter().enumerate().map(|(rank, text)| (text, score(rank), normal)));
 
     let mut out = b"GGUF\x03\0\0\0".to_vec();
-    for count in [0_u64, 8] {
+    for count in [0_u64, 9] {
         out.extend(count.to_le_bytes());
     }
     let text = |out: &mut Vec<u8>, text: &str| {
         out.extend((text.len() as u64).to_le_bytes());
         out.extend(text.as_bytes());
     };
-    for (key, value) in [("general.architecture", "llama"), ("tokenizer.ggml.model", "llama")] {
+    for (key, value) in [
+        ("general.architecture", "llama"),
+        ("general.name", name),
+        ("tokenizer.ggml.model", "llama"),
+    ] {
         text(&mut out, key);
         out.extend(8_u32.to_le_bytes());
         text(&mut out, value);

@@ -32,9 +32,9 @@ use crate::{EngineError, Gguf, Special, Tokenizer, gguf::Shown};
 ///
 /// Of `tokenizer.ggml.model` it knows `gpt2`, which is byte-level BPE, and
 /// `llama`, which is SentencePiece with scores. A byte-level one cuts texts into
-/// words first, as `tokenizer.ggml.pre` names it: `gpt-2`, `smollm`, `llama-bpe`,
-/// `qwen2` or `default`, which also stands in where the key is missing. Any other
-/// name is an error, since the ids would be wrong.
+/// words first, as `tokenizer.ggml.pre` names it; `default` stands in where the
+/// key is missing. A name that is not among [`Supported`](crate::Supported) ones
+/// is an error, since the ids would be wrong.
 ///
 /// - User-defined tokens are always found by their text, special tokens only
 ///   with [`Special::Parse`]. Tokens of type unknown count as special.
@@ -105,7 +105,7 @@ impl GgufTokenizer {
             }
         };
         Ok(Self {
-            specials: SpecialTokens::new(&vocabulary),
+            specials: SpecialTokens::new(&vocabulary, spec.name.as_deref()),
             vocabulary,
             scheme,
             adds_bos: spec.add_bos.unwrap_or(adds_bos),

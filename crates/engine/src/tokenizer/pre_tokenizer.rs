@@ -37,6 +37,8 @@ const THREE_DIGITS: &str = r"[0-9][0-9][0-9]";
 /// With case told apart for the Latin letters of ASCII alone, as llama.cpp does.
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{L}--[a-z]]*[\p{L}--[A-Z]]+|[^\r\n\p{L}\p{N}]?[\p{L}--[a-z]]+[\p{L}--[A-Z]]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+";
 
+const GPT_4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{L}--[a-z]]*[\p{L}--[A-Z]]+(?:'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL]))?|[^\r\n\p{L}\p{N}]?[\p{L}--[a-z]]+[\p{L}--[A-Z]]*(?:'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL]))?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+";
+
 /// A kind of pre-tokenizer.
 struct Known {
     /// Values of `tokenizer.ggml.pre`.
@@ -53,7 +55,7 @@ const fn known(names: &'static [&'static str], patterns: &'static [&'static str]
     Known { names, patterns, whole_words: false, begins_with_bos: false }
 }
 
-static KNOWN: [Known; 7] = [
+static KNOWN: [Known; 8] = [
     known(&["default"], &[PUNCTUATION, GPT_2, DIGITS, THREE_DIGITS]),
     known(&["gpt-2", "phi-2", "mpt", "olmo"], &[GPT_2]),
     known(&["smollm", "starcoder", "refact", "command-r"], &[EACH_DIGIT, GPT_2]),
@@ -65,6 +67,7 @@ static KNOWN: [Known; 7] = [
     known(&["smaug-bpe", "dbrx"], &[LLAMA_3]),
     known(&["qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"], &[QWEN_2]),
     Known { whole_words: true, begins_with_bos: true, ..known(&["tekken"], &[TEKKEN]) },
+    known(&["gpt-4o", "llama4"], &[GPT_4O]),
 ];
 
 /// Every name that is known.
@@ -193,6 +196,15 @@ mod tests {
         assert_eq!(
             split("tekken", "helloWorld HTTPServer 12 a/b //\nx"),
             ["hello", "World", " HTTPServer", " ", "1", "2", " a", "/b", " //\n", "x"]
+        );
+    }
+
+    /// By hand from the published pattern.
+    #[test]
+    fn gpt_4o_keeps_a_contraction_with_its_word() {
+        assert_eq!(
+            split("gpt-4o", "don't camelCase 1234"),
+            ["don't", " camel", "Case", " ", "123", "4"]
         );
     }
 

@@ -4,6 +4,8 @@ use crate::{EngineError, Gguf};
 /// What a file says about its tokenizer, unchecked.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TokenizerSpec {
+    /// The model's.
+    pub(super) name: Option<String>,
     pub(super) model: String,
     pub(super) pre: Option<String>,
     pub(super) tokens: Vec<String>,
@@ -60,6 +62,7 @@ impl TokenizerSpec {
         // Some writers say "none" with -1.
         let id = |key| Ok::<_, EngineError>(gguf.u32(key)?.filter(|&id| id != u32::MAX));
         Ok(Self {
+            name: string("general.name")?,
             model: string(Self::MODEL)?.ok_or_else(|| missing(Self::MODEL))?,
             pre: string("tokenizer.ggml.pre")?,
             tokens: strings(Self::TOKENS)?.ok_or_else(|| missing(Self::TOKENS))?,

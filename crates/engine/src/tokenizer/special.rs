@@ -1,4 +1,7 @@
-use std::{collections::HashMap, ops::Range};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
 
 use super::{vocabulary::Kind, vocabulary::Vocabulary};
 
@@ -18,7 +21,12 @@ pub(super) enum Fragment {
 pub(super) struct SpecialTokens {
     // Longest first.
     lengths: Vec<Length>,
+    /// Tokens that take the white space behind them away.
+    strips: HashSet<u32>,
 }
+
+/// Special tokens of Phi-3 that leave white space behind them alone.
+const PHI_3_KEEPS: [&str; 3] = ["<unk>", "<s>", "<|endoftext|>"];
 
 #[derive(Debug)]
 struct Length {
@@ -29,7 +37,12 @@ struct Length {
 }
 
 impl SpecialTokens {
-    pub(super) fn new(vocabulary: &Vocabulary) -> Self {
+    /// `name` is the model's: files do not say which tokens strip white space,
+    /// so that llama.cpp goes by the name, too.
+    pub(super) fn new(vocabulary: &Vocabulary, name: Option<&str>) -> Self {
+        let name = name.unwrap_or_default().to_lowercase();
+        let is_phi_3 = name.contains("phi-3") || name.contains("phi3");
+        let mut strips = HashSet::new();
         let mut lengths: HashMap<usize, Length> = HashMap::new();
         for (id, text, kind) in vocabulary.iter() {
             let found_by_form = kind.is_special() || kind == Kind::UserDefined;
@@ -42,11 +55,14 @@ impl SpecialTokens {
             });
             length.has_user_defined |= kind == Kind::UserDefined;
             length.first_bytes[usize::from(first)] = true;
+            if is_phi_3 && !PHI_3_KEEPS.contains(&text) {
+                strips.insert(id);
+            }
             length.tokens.insert(Box::from(text.as_bytes()), (id, kind));
         }
         let mut lengths: Vec<Length> = lengths.into_values().collect();
         lengths.sort_unstable_by_key(|length| std::cmp::Reverse(length.bytes));
-        Self { lengths }
+        Self { lengths, strips }
     }
 
     /// Cuts a text. User-defined tokens are always found; special ones if
@@ -57,7 +73,9 @@ impl SpecialTokens {
             let mut cut = Vec::with_capacity(fragments.len());
             for fragment in fragments {
                 match fragment {
-                    Fragment::Text(range) => length.cut(text, range, parse, plain, &mut cut),
+                    Fragment::Text(range) => {
+                        length.cut(text, range, parse, plain, &self.strips, &mut cut);
+                    }
                     token @ Fragment::Token(_) => cut.push(token),
                 }
             }
@@ -74,6 +92,7 @@ impl Length {
         range: Range<usize>,
         parse: bool,
         plain: &[Range<usize>],
+        strips: &HashSet<u32>,
         fragments: &mut Vec<Fragment>,
     ) {
         let mut start = range.start;
@@ -95,7 +114,12 @@ impl Length {
             }
             fragments.push(Fragment::Token(id));
             at = end;
-            start = end;
+            if strips.contains(&id) {
+                // As C's `isspace` knows it.
+                let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+                at += text[end..range.end].iter().take_while(|byte| is_space(byte)).count();
+            }
+            start = at;
         }
         if start < range.end {
             fragments.push(Fragment::Text(start..range.end));

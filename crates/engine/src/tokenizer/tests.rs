@@ -347,3 +347,31 @@ proptest! {
         }
     }
 }
+
+/// As llama.cpp's vocabulary does it: a key says which token it is, and only
+/// without it the text does.
+#[test]
+fn padding_and_separators_of_files_end_a_generation_and_gap_marks_do_not() {
+    let with = |change: fn(&mut TokenizerSpec)| {
+        let mut spec = byte_level();
+        spec.tokens.extend(["<|fim_pad|>", "<|fim_prefix|>", "<|file_sep|>"].map(String::from));
+        spec.types = None;
+        change(&mut spec);
+        GgufTokenizer::new(&spec).unwrap()
+    };
+    let id = |tokenizer: &GgufTokenizer, text: &str| {
+        let ids = (0..tokenizer.size() as u32).map(TokenId);
+        ids.into_iter().find(|&token| tokenizer.bytes(token) == text.as_bytes()).unwrap()
+    };
+    let by_text = with(|_| {});
+    for (text, ends) in [("<|fim_pad|>", true), ("<|file_sep|>", true), ("<|fim_prefix|>", false)] {
+        assert_eq!(by_text.is_end_of_generation(id(&by_text, text)), ends, "{text}");
+        assert!(by_text.is_special(id(&by_text, text)), "{text}");
+    }
+    let by_key = with(|spec| {
+        spec.fim.padding = Some(0);
+        spec.eom = Some(1);
+    });
+    assert!(by_key.is_end_of_generation(TokenId(0)) && by_key.is_end_of_generation(TokenId(1)));
+    assert!(!by_key.is_end_of_generation(id(&by_key, "<|fim_pad|>")));
+}

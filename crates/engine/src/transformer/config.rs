@@ -17,12 +17,22 @@ pub(crate) struct Config {
     pub(super) epsilon: f32,
     /// What scores of keys are multiplied with.
     pub(super) attention_scale: f32,
+    /// How queries grow with the position.
+    pub(super) position_temperature: Option<PositionTemperature>,
     /// Below what scores of keys are kept.
     pub(super) attention_cap: Option<f32>,
     /// Below what logits are kept.
     pub(super) logit_cap: Option<f32>,
     pub(super) layers: Vec<LayerConfig>,
     pub(super) rope: RopeConfig,
+}
+
+/// Llama 4's: queries are multiplied by `1 + scale * ln(1 + n)` from the `n`th
+/// stretch of so many positions on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PositionTemperature {
+    pub(super) scale: f64,
+    pub(super) stretch: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +52,13 @@ pub(super) struct RopeConfig {
     /// The base of layers with a window.
     pub(super) window_base: f32,
     pub(super) window_scaling: Scaling,
+}
+
+impl PositionTemperature {
+    pub(super) fn at(&self, position: usize) -> f32 {
+        let stretches = (position / self.stretch) as f64;
+        (1.0 + self.scale * libm::log(1.0 + stretches)) as f32
+    }
 }
 
 impl Config {
@@ -74,6 +91,7 @@ impl Config {
             Some(layers) if layers == count => width / heads,
             _ => head_width,
         };
+        let position_temperature = read_temperature(keys, architecture, &rope, learnt)?;
         let config = Self {
             context: context.map_or(learnt, |context| context.min(learnt)),
             width,
@@ -83,6 +101,7 @@ impl Config {
             hidden,
             epsilon,
             attention_scale: 1.0 / (divisor as f32).sqrt(),
+            position_temperature,
             attention_cap: read_cap(keys, "attn_logit_softcapping", architecture.attention_cap)?,
             logit_cap: read_cap(keys, "final_logit_softcapping", architecture.logit_cap)?,
             layers,
@@ -166,7 +185,7 @@ fn read_rope(
     let positive = |x: f32| (1.0..f32::INFINITY).contains(&x);
     let expected = "finite and at least 1";
     let base = keys.number("rope.freq_base", positive, expected)?.unwrap_or(10_000.0);
-    let scaling = Scaling::read(keys, context)?;
+    let scaling = Scaling::read(keys, context, architecture.yarn_multiplier)?;
     let (mut window_base, mut window_scaling) = (base, scaling);
     if let Some(windows) = architecture.windows {
         if let Some(own) = windows.rope_base {
@@ -177,6 +196,22 @@ fn read_rope(
         }
     }
     Ok(RopeConfig { pairs: count / 2, base, scaling, window_base, window_scaling })
+}
+
+fn read_temperature(
+    keys: &mut Keys<'_>,
+    architecture: &Architecture,
+    rope: &RopeConfig,
+    context: usize,
+) -> Result<Option<PositionTemperature>, LoadError> {
+    if !architecture.position_temperature {
+        return Ok(None);
+    }
+    let part = "attention.temperature_scale";
+    let scale = keys.number(part, |x| x.is_finite() && x >= 0.0, "finite and not negative")?;
+    let stretch = rope.scaling.original_context.unwrap_or(context);
+    let temperature = |scale| PositionTemperature { scale: f64::from(scale), stretch };
+    Ok(scale.filter(|&scale| scale > 0.0).map(temperature))
 }
 
 fn read_cap(keys: &mut Keys<'_>, part: &str, cap: Cap) -> Result<Option<f32>, LoadError> {

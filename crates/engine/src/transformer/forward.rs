@@ -115,6 +115,12 @@ impl Transformer {
                 }
             }
         }
+        if let Some(temperature) = &self.config.position_temperature {
+            for (at, token) in query.chunks_exact_mut(queries * width).enumerate() {
+                let factor = temperature.at(before + at);
+                token.iter_mut().for_each(|x| *x *= factor);
+            }
+        }
         // All tokens' keys come first: how many are appended at a time does
         // not show in what a token sees, because it sees only earlier ones.
         let count = heads.len();

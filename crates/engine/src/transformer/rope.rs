@@ -46,7 +46,12 @@ impl Scaling {
         Self { factor: 1.0, yarn: None, ..self }
     }
 
-    pub(super) fn read(keys: &mut Keys<'_>, context: usize) -> Result<Self, LoadError> {
+    /// `tempered` says whether a key may temper the magnitude of `YaRN`.
+    pub(super) fn read(
+        keys: &mut Keys<'_>,
+        context: usize,
+        tempered: bool,
+    ) -> Result<Self, LoadError> {
         let kind = keys.get("rope.scaling.type", Gguf::string)?.unwrap_or("linear");
         if !["none", "linear", "yarn", "longrope"].contains(&kind) {
             let expected = "none, linear, yarn or longrope";
@@ -71,9 +76,20 @@ impl Scaling {
             fast: f64::from(fast.unwrap_or(32.0)),
             slow: f64::from(slow.unwrap_or(1.0)),
         });
-        // Peng et al., "YaRN", 2023, section 3.4.
-        let sharpened =
-            if kind == "yarn" && factor > 1.0 { 1.0 + 0.1 * libm::log(factor) } else { 1.0 };
+        let multiplier = match tempered {
+            true => {
+                let within = |x: f32| x.is_finite() && x >= 0.0;
+                let part = "rope.scaling.yarn_log_multiplier";
+                keys.number(part, within, "finite and not negative")?
+            }
+            false => None,
+        };
+        // Peng et al., "YaRN", 2023, section 3.4; a multiplier takes back a share.
+        let sharpness = |share: f64| match kind == "yarn" && factor > 1.0 {
+            true => 1.0 + 0.1 * share * libm::log(factor),
+            false => 1.0,
+        };
+        let sharpened = sharpness(1.0) / sharpness(multiplier.map_or(0.0, f64::from));
         Ok(Self {
             factor,
             yarn,

@@ -333,7 +333,7 @@ fn what_the_engine_leaves_out_is_refused() {
     for (file, expected) in [
         (
             sample().without("general.architecture").string("general.architecture", "gpt-j"),
-            "the architecture 'gpt-j' is not supported; known are: llama, smollm3, qwen2, qwen3, gemma, gemma2, gemma3, phi3",
+            "the architecture 'gpt-j' is not supported; known are: llama, mistral3, smollm3, qwen2, qwen3, gemma, gemma2, gemma3, phi3",
         ),
         (
             sample().u32("llama.expert_count", 8),

@@ -249,6 +249,14 @@ pub(crate) fn cases() -> Vec<Case> {
             Shape { qkv_fused: true, ..PLAIN },
             plain,
         ),
+        case("mistral3", Shape { architecture: "mistral3", ..PLAIN }, |file| {
+            file.string("mistral3.rope.scaling.type", "yarn")
+                .f32("mistral3.rope.scaling.factor", 4.0)
+                .u32("mistral3.rope.scaling.original_context_length", 64)
+                .f32("mistral3.rope.scaling.yarn_log_multiplier", 0.5)
+                .f32("mistral3.rope.scaling.yarn_beta_fast", 16.0)
+                .f32("mistral3.attention.temperature_scale", 0.4)
+        }),
         case("smollm3", Shape { architecture: "smollm3", layers: 5, ..PLAIN }, |file| {
             file.f32("smollm3.rope.freq_base", 2_000_000.0)
         }),

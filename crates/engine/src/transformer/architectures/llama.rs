@@ -9,6 +9,14 @@ pub(super) const LLAMA: Architecture = Architecture {
     ..PLAIN
 };
 
+pub(super) const MISTRAL3: Architecture = Architecture {
+    name: "mistral3",
+    models: "Ministral 3",
+    yarn_multiplier: true,
+    position_temperature: true,
+    ..LLAMA
+};
+
 pub(super) const SMOLLM3: Architecture = Architecture {
     name: "smollm3",
     models: "SmolLM3",

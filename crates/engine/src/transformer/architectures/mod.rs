@@ -13,8 +13,9 @@ use super::activation::Activation;
 use crate::{LoadError, gguf::Shown};
 
 /// Every architecture that can be run.
-pub(crate) static KNOWN: [&Architecture; 8] = [
+pub(crate) static KNOWN: [&Architecture; 9] = [
     &llama::LLAMA,
+    &llama::MISTRAL3,
     &llama::SMOLLM3,
     &qwen::QWEN2,
     &qwen::QWEN3,
@@ -34,6 +35,10 @@ pub(crate) struct Architecture {
     /// Which elements of queries and keys turn together.
     pub(super) pairs: Pairs,
     pub(super) rope_factors: RopeFactors,
+    /// Whether files may temper the magnitude of `YaRN`.
+    pub(super) yarn_multiplier: bool,
+    /// Whether files may scale queries up with the position.
+    pub(super) position_temperature: bool,
     /// Every so many layers, one does not turn queries and keys.
     pub(super) unturned_every: Option<usize>,
     pub(super) activation: Activation,
@@ -62,6 +67,8 @@ const PLAIN: Architecture = Architecture {
     models: "",
     pairs: Pairs::Halves,
     rope_factors: RopeFactors::None,
+    yarn_multiplier: false,
+    position_temperature: false,
     unturned_every: None,
     activation: Activation::Silu,
     scales_embedding: false,
