@@ -301,30 +301,41 @@ fn damaged_models_of_all_architectures_neither_panic_nor_take_more_memory_than_t
     });
 }
 
+/// Goes on from the batch that `LOGITCHAIN_FUZZ_FIRST` names, which is how to see
+/// a fault again.
 #[test]
 #[ignore = "goes on for as long as LOGITCHAIN_FUZZ_SECONDS says"]
 fn damaged_models_for_a_long_time() {
-    use proptest::{strategy::ValueTree as _, test_runner::TestRunner};
+    use proptest::{
+        strategy::ValueTree as _,
+        test_runner::{RngAlgorithm, TestRng, TestRunner},
+    };
+    const BATCH: u64 = 10_000;
 
-    let seconds = std::env::var("LOGITCHAIN_FUZZ_SECONDS").expect("LOGITCHAIN_FUZZ_SECONDS");
-    let seconds = Duration::from_secs(seconds.parse().expect("a number of seconds"));
+    let number = |name| std::env::var(name).map(|n| n.parse::<u64>().expect("a number"));
+    let seconds = number("LOGITCHAIN_FUZZ_SECONDS").expect("LOGITCHAIN_FUZZ_SECONDS");
+    let first = number("LOGITCHAIN_FUZZ_FIRST").unwrap_or(0);
     let samples = samples();
-    let mut runner = TestRunner::new(ProptestConfig::default());
     let strategy = (any::<Index>(), prop::collection::vec(damage(), 1..6));
-    let (start, mut files, mut models) = (Instant::now(), 0_u64, 0_u64);
-    while start.elapsed() < seconds {
-        let (which, damages) = strategy.new_tree(&mut runner).expect("a file").current();
-        let at = which.index(samples.len());
-        let bytes = damaged(&samples[at], &damages);
-        let result = std::panic::catch_unwind(|| use_up(bytes));
-        match result {
-            Ok(model) => models += u64::from(model),
-            Err(_) => panic!("sample {at}: {damages:?}"),
+    let (start, mut models) = (Instant::now(), 0_u64);
+    for batch in first.. {
+        if start.elapsed() >= Duration::from_secs(seconds) {
+            break;
         }
-        files += 1;
-        if files.is_multiple_of(100_000) {
-            println!("{files} files, {models} of them models, {:?}", start.elapsed());
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&batch.to_le_bytes());
+        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
+        let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+        for _ in 0..BATCH {
+            let (which, damages) = strategy.new_tree(&mut runner).expect("a file").current();
+            let at = which.index(samples.len());
+            let bytes = damaged(&samples[at], &damages);
+            match std::panic::catch_unwind(|| use_up(bytes)) {
+                Ok(model) => models += u64::from(model),
+                Err(_) => panic!("batch {batch}, sample {at}: {damages:?}"),
+            }
         }
+        let files = (batch - first + 1) * BATCH;
+        println!("batch {batch}: {files} files, {models} of them models, {:?}", start.elapsed());
     }
-    println!("{files} files, {models} of them models, {:?}", start.elapsed());
 }
