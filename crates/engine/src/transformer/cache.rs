@@ -65,6 +65,13 @@ impl State {
     }
 }
 
+impl Head {
+    /// The same numbers, as they are computed with.
+    pub(super) fn in_f32(&self) -> Self {
+        Self { keys: self.keys.in_f32(), values: self.values.in_f32() }
+    }
+}
+
 impl Numbers {
     fn new(kind: CacheType) -> Self {
         match kind {
@@ -82,6 +89,17 @@ impl Numbers {
                 own[start..].convert_from_f32_slice(numbers);
             }
         }
+    }
+
+    fn in_f32(&self) -> Self {
+        Self::F32(match self {
+            Self::F32(own) => own.clone(),
+            Self::F16(own) => own.to_f32_vec(),
+        })
+    }
+
+    pub(super) fn is_f32(&self) -> bool {
+        matches!(self, Self::F32(_))
     }
 
     fn truncate(&mut self, length: usize) {

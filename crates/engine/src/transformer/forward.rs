@@ -132,7 +132,15 @@ impl Transformer {
 
         let out = batch.refill(tokens, queries * width);
         let shared = queries / count;
-        let heads = &*heads;
+        // For many queries, what they look at is made ready once.
+        let ready: Vec<Head>;
+        let heads = match tokens > 1 && !heads[0].keys.is_f32() {
+            true => {
+                ready = heads.iter().map(Head::in_f32).collect();
+                &ready
+            }
+            false => &*heads,
+        };
         let look = Look { scale: self.config.attention_scale, cap: self.config.attention_cap };
         let look = |index: usize, out: &mut [f32]| {
             let (token, head) = (index / queries, index % queries);
