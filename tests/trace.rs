@@ -246,6 +246,28 @@ fn coins_are_shown_with_how_they_fell() {
     assert_eq!(outcomes.len(), 2);
 }
 
+/// Weights 3 and 1 are three quarters and one quarter of the line. Order: by id, and
+/// with mt19937 after a stage that sorts most likely first, as in llama.cpp's array.
+#[test]
+fn a_draw_shows_its_line_in_the_order_in_which_it_was_walked() {
+    for (rng, order) in [
+        (RngKind::Xoshiro256PlusPlus, [(0, 0.0, 0.25), (1, 0.25, 1.0)]),
+        (RngKind::Mt19937, [(1, 0.0, 0.75), (0, 0.75, 1.0)]),
+    ] {
+        let mut chain = build("top_k{k=2};dist", rng, 1);
+        let trace = chain.trace(&mut [0.0, 3.0_f32.ln(), -9.0]);
+        let draw = trace.draw().expect("a draw");
+        let line: Vec<_> = draw.line().collect();
+        assert_eq!(line.len(), 2);
+        for ((id, low, high), (expected, from, to)) in line.into_iter().zip(order) {
+            assert_eq!(id.0, expected, "{rng}");
+            close(low, from);
+            close(high, to);
+            assert_eq!((low, high) == (draw.low, draw.high), id == draw.token);
+        }
+    }
+}
+
 #[test]
 fn a_chain_that_fails_gives_what_it_did_until_then() {
     let list = "top_k{k=2};logit_bias{bias=[\"0-inf\",\"1-inf\"]};min_p;dist";

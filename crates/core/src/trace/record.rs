@@ -128,12 +128,16 @@ pub struct Draw {
     /// The token on whose stretch `u` fell.
     pub token: TokenId,
     #[serde(skip)]
-    line: Snapshot,
+    candidates: Snapshot,
+    /// The candidates in the order in which they lie, each with its end.
+    #[serde(skip)]
+    line: Vec<(TokenId, f64)>,
 }
 
 impl Draw {
     /// `line` lists the candidates in the order in which they lie.
     pub(crate) fn new(u: f64, token: TokenId, line: Vec<Candidate>, mirror: bool) -> Self {
+        let mut ends = Vec::with_capacity(line.len());
         let best = line.iter().fold(f32::NEG_INFINITY, |best, c| best.max(c.logit));
         let (mut sum, mut low, mut high) = (0.0, 0.0, 0.0);
         for c in &line {
@@ -142,12 +146,22 @@ impl Draw {
             if c.id == token {
                 (low, high) = (start, sum);
             }
+            ends.push((c.id, sum));
         }
-        Self { u, low: low / sum, high: high / sum, token, line: Snapshot::new(line, mirror) }
+        ends.iter_mut().for_each(|(_, end)| *end /= sum);
+        let candidates = Snapshot::new(line, mirror);
+        Self { u, low: low / sum, high: high / sum, token, candidates, line: ends }
     }
 
     /// The candidates from which it was drawn.
     pub fn candidates(&self) -> &Snapshot {
-        &self.line
+        &self.candidates
+    }
+
+    /// The candidates in the order in which they lie on the line, each with where
+    /// its stretch begins and ends.
+    pub fn line(&self) -> impl Iterator<Item = (TokenId, f64, f64)> + '_ {
+        let starts = std::iter::once(0.0).chain(self.line.iter().map(|(_, end)| *end));
+        self.line.iter().zip(starts).map(|(&(id, end), start)| (id, start, end))
     }
 }
