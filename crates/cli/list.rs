@@ -151,22 +151,26 @@ fn full(stage: &Registration) -> String {
     text
 }
 
-/// `p=0.95 [0, 1]`: the default, and the range if there is one; a round bracket
-/// stands where the bound itself is outside.
+/// `p=0.95 [0, 1]`: the default, and the range.
 fn brief(param: &Param) -> String {
+    format!("{}={}{}", param.name, value(&param.default), range(param))
+}
+
+/// ` [0, 1]`, if there is a range; a round bracket stands where the bound itself is
+/// outside.
+pub(crate) fn range(param: &Param) -> String {
     let low = match (param.min, param.above) {
         (Some(min), _) => Some(format!("[{min}")),
         (None, Some(above)) => Some(format!("({above}")),
         (None, None) => None,
     };
-    let range = match (low, param.max) {
+    match (low, param.max) {
         (None, None) => String::new(),
         (low, max) => {
             let low = low.unwrap_or_else(|| "(..".to_owned());
             format!(" {low}, {}", max.map_or_else(|| "..)".to_owned(), |max| format!("{max}]")))
         }
-    };
-    format!("{}={}{range}", param.name, value(&param.default))
+    }
 }
 
 /// The parameters that turn a stage off. Empty for a stage that is never off.

@@ -52,6 +52,9 @@ pub(crate) enum Failure {
     Write(#[source] io::Error),
     #[error("cannot write '{}'", path.display())]
     WriteFile { path: PathBuf, source: io::Error },
+    #[error("cannot use the terminal")]
+    #[allow(dead_code, reason = "until `explain --watch` uses it")]
+    Terminal(#[source] io::Error),
     #[error("cannot read stdin")]
     Stdin(#[source] InputError),
 }
@@ -77,6 +80,7 @@ impl Failure {
             | Self::Law { .. }
             | Self::Write(_)
             | Self::WriteFile { .. }
+            | Self::Terminal(_)
             | Self::Stdin(_) => ExitCode::FAILURE,
         }
     }

@@ -1,0 +1,52 @@
+use std::io::{self, IsTerminal as _};
+
+use ratatui::{
+    DefaultTerminal,
+    crossterm::event::{self, Event, KeyEvent, KeyEventKind},
+};
+
+use crate::report::Failure;
+
+/// Refuses where there is nothing to draw on.
+pub(crate) fn check() -> Result<(), Failure> {
+    if io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let problem = "--watch needs a terminal, and stdout is a pipe or a file; leave one of both out";
+    Err(Failure::Usage(problem.to_owned()))
+}
+
+/// The terminal, as a screen. Given back when dropped; on a panic also before its
+/// message is written.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    pub(crate) terminal: DefaultTerminal,
+}
+
+impl Screen {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        match ratatui::try_init() {
+            Ok(terminal) => Ok(Self { terminal }),
+            Err(error) => {
+                // It may have got half way.
+                let _ = ratatui::try_restore();
+                Err(Failure::Terminal(error))
+            }
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Where the terminal is gone there is nothing to restore.
+        let _ = ratatui::try_restore();
+    }
+}
+
+/// The next key; `None` where the picture must be drawn again for another reason.
+pub(crate) fn key() -> io::Result<Option<KeyEvent>> {
+    Ok(match event::read()? {
+        Event::Key(key) if key.kind != KeyEventKind::Release => Some(key),
+        _ => None,
+    })
+}

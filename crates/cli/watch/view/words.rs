@@ -1,0 +1,90 @@
+//! Texts that fit, and cannot steer a terminal.
+
+use logitchain_core::{TokenId, Vocab};
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+/// A token as one word: spaces and line breaks can be seen, and bytes that are no
+/// whole characters are numbers.
+pub(crate) fn token(vocab: &dyn Vocab, id: TokenId) -> String {
+    let bytes = vocab.bytes(id);
+    if bytes.is_empty() {
+        return format!("#{id}");
+    }
+    match str::from_utf8(bytes) {
+        Ok(text) => plain(text).replace(' ', "␣"),
+        Err(_) => bytes.iter().map(|byte| format!("\\x{byte:02X}")).collect(),
+    }
+}
+
+/// A text without what moves the cursor.
+pub(crate) fn plain(text: &str) -> String {
+    let seen = text.chars().map(|c| match c {
+        '\n' => '↵',
+        '\t' => '⇥',
+        c if c.is_control() => '\u{FFFD}',
+        c => c,
+    });
+    seen.collect()
+}
+
+/// How many columns a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    Span::raw(text).width()
+}
+
+/// The beginning of a text that fits, with an ellipsis where some is missing.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let span = Span::raw(text);
+    let mut short = String::new();
+    for grapheme in span.styled_graphemes(Style::new()) {
+        if width(&short) + width(grapheme.symbol) + 1 > columns {
+            break;
+        }
+        short += grapheme.symbol;
+    }
+    if columns > 0 { short + "…" } else { short }
+}
+
+/// The text in exactly so many columns.
+pub(crate) fn pad(text: &str, columns: usize) -> String {
+    let text = cut(text, columns);
+    let missing = columns - width(&text);
+    text + &" ".repeat(missing)
+}
+
+/// The same, with the text at the end.
+pub(crate) fn pad_left(text: &str, columns: usize) -> String {
+    let text = cut(text, columns);
+    " ".repeat(columns - width(&text)) + &text
+}
+
+/// Breaks texts into lines, at spaces where there are some.
+pub(crate) fn wrap(spans: &[Span<'_>], columns: usize) -> Vec<Line<'static>> {
+    let all = spans.iter().flat_map(|span| span.styled_graphemes(Style::new()));
+    let mut lines: Vec<Vec<(String, Style)>> = vec![Vec::new()];
+    let mut used = 0;
+    for grapheme in all {
+        let wide = width(grapheme.symbol);
+        if used + wide > columns {
+            let line = lines.last_mut().expect("there is a first");
+            let space = line.iter().rposition(|(symbol, _)| symbol == " ");
+            // A word that fills the line is broken.
+            let rest = space.map_or_else(Vec::new, |space| line.split_off(space + 1));
+            used = rest.iter().map(|(symbol, _)| width(symbol)).sum();
+            lines.push(rest);
+        }
+        used += wide;
+        let line = lines.last_mut().expect("there is a first");
+        line.push((grapheme.symbol.to_owned(), grapheme.style));
+    }
+    let line = |line: Vec<(String, Style)>| {
+        Line::from_iter(line.into_iter().map(|(symbol, style)| Span::styled(symbol, style)))
+    };
+    lines.into_iter().map(line).collect()
+}
