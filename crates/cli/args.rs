@@ -136,6 +136,12 @@ pub(crate) struct ExplainArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Watch the chain in the terminal, token by token, and try changes of it
+    ///
+    /// It begins at --step, and the key ? shows the others. A changed chain is run
+    /// again over all steps before, so their logits are kept, up to 256 MiB.
+    #[arg(long, conflicts_with_all = ["top", "token", "json"])]
+    pub(crate) watch: bool,
     #[command(flatten)]
     pub(crate) logits: LogitsArgs,
     #[command(flatten)]

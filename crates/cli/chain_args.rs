@@ -239,6 +239,11 @@ impl ChainPlan {
         Ok(())
     }
 
+    /// The chain as data. Its seed is fixed.
+    pub(crate) fn config(&self) -> &ChainConfig {
+        &self.config
+    }
+
     /// Whether the model's end tokens are to be banned.
     pub(crate) fn ignores_eos(&self) -> bool {
         self.ignore_eos

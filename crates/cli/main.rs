@@ -33,7 +33,6 @@ mod trace_log;
 mod usage;
 mod value;
 mod watched;
-#[allow(dead_code, unused_imports, reason = "until `explain` shows it")]
 mod watch;
 
 use std::{env, ffi::OsString, process::ExitCode};

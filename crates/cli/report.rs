@@ -53,7 +53,6 @@ pub(crate) enum Failure {
     #[error("cannot write '{}'", path.display())]
     WriteFile { path: PathBuf, source: io::Error },
     #[error("cannot use the terminal")]
-    #[allow(dead_code, reason = "until `explain --watch` uses it")]
     Terminal(#[source] io::Error),
     #[error("cannot read stdin")]
     Stdin(#[source] InputError),

@@ -1,5 +1,5 @@
 mod fate;
-mod stages;
+pub(crate) mod stages;
 mod tokens;
 
 use logitchain_core::{Fate, Registry, Step, TokenId, Trace, TraceReport, Vocab};
@@ -14,6 +14,7 @@ use crate::{
     stage_flags::Given,
     table::{number, percent},
     token_text::named,
+    watch,
 };
 
 /// A trace as JSON.
@@ -42,10 +43,19 @@ pub(crate) fn explain(
     given: Vec<Given>,
     registry: &Registry,
 ) -> Result<(), Failure> {
+    if args.watch {
+        // Before anything takes its time.
+        watch::check()?;
+    }
     let plan = ChainPlan::new(&args.chain, given, registry)?;
+    let config = plan.config().clone();
     let mut logits = args.logits.open()?;
     let mut chain = logits.chain(plan, registry)?;
     let step = args.logits.step();
+    if args.watch {
+        announce(&chain);
+        return watch::watch(&mut logits, step - 1, (&config, &chain), registry);
+    }
     let mut row = logits.at(step, &mut chain)?;
     let vocab = logits.vocab();
     let mut asked = Vec::new();

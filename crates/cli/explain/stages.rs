@@ -87,7 +87,8 @@ fn change(before: impl Display, after: impl Display) -> String {
     if before == after { before } else { format!("{before} → {after}") }
 }
 
-fn deeds(stage: &StageTrace) -> Vec<String> {
+/// What a stage did, in words.
+pub(crate) fn deeds(stage: &StageTrace) -> Vec<String> {
     let mut deeds = Vec::new();
     for coin in stage.coins() {
         let side = if coin.outcome { "yes" } else { "no" };

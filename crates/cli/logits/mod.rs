@@ -170,14 +170,8 @@ impl Logits {
             return Err(Failure::Usage(problem.to_owned()));
         }
         let chain = plan.for_vocab(registry, &NoVocab)?;
-        let blind = |link: &&Link| !link.is_neutral() && NEEDS_TEXTS.contains(&link.name());
-        match chain.stages().iter().find(blind) {
-            Some(link) => Err(Failure::Usage(format!(
-                "the stage `{}` needs a model's vocabulary: give the model with -m",
-                link.name()
-            ))),
-            None => Ok(chain),
-        }
+        check_texts(&chain, &NoVocab)?;
+        Ok(chain)
     }
 
     /// The logits of a step, counted from 1. The chain, new at first, has then
@@ -188,6 +182,18 @@ impl Logits {
             Self::Prompt { model, tokens } => generated(model, tokens, step, chain),
             Self::Recorded { recording, .. } => replayed(recording, step, chain),
         }
+    }
+}
+
+/// Whether all stages have the texts of the tokens that they need.
+pub(crate) fn check_texts(chain: &Chain, vocab: &dyn Vocab) -> Result<(), Failure> {
+    let blind = |link: &&Link| !link.is_neutral() && NEEDS_TEXTS.contains(&link.name());
+    match chain.stages().iter().find(blind) {
+        Some(link) if vocab.size() == 0 => Err(Failure::Usage(format!(
+            "the stage `{}` needs a model's vocabulary: give the model with -m",
+            link.name()
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -1,8 +1,7 @@
-use logitchain_core::{
-    Chain, Coin, Cut, SampleError, Snapshot, StageTrace, TokenId, Trace, TracedToken,
-};
+use logitchain_core::{Chain, SampleError, Snapshot, StageTrace, TokenId, Trace, TracedToken};
 
 use super::recording::Recording;
+use crate::explain::stages::deeds;
 
 /// No list of tokens is longer.
 const MAX_ROWS: usize = 60;
@@ -107,7 +106,7 @@ impl StageLook {
             before: Point::of(stage.before()),
             after: Point::of(stage.after()),
             removed_mass: stage.removed_mass(),
-            deed: deed(stage),
+            deed: deeds(stage).join(", "),
             rows: rows(stage, trace.start(), wanted),
         }
     }
@@ -140,41 +139,6 @@ fn rows(stage: &StageTrace, start: &Snapshot, wanted: &[TokenId]) -> Vec<Row> {
     let kept =
         all.iter().enumerate().filter(|(nth, row)| *nth < MAX_ROWS || wanted.contains(&row.id));
     kept.map(|(_, row)| *row).collect()
-}
-
-fn deed(stage: &StageTrace) -> String {
-    let mut parts: Vec<String> = stage.coins().iter().map(coin).collect();
-    parts.extend(stage.cut().map(cut));
-    if let Some(temperature) = stage.temperature() {
-        parts.push(format!("divided all logits by {temperature}"));
-    } else if !stage.is_neutral() {
-        let changed = stage.changed().len();
-        if changed > 0 {
-            parts.push(format!("changed {changed} logit{}", if changed == 1 { "" } else { "s" }));
-        }
-    }
-    parts.join("; ")
-}
-
-fn coin(Coin { probability, outcome, .. }: &Coin) -> String {
-    let side = if *outcome { "yes" } else { "no" };
-    format!("tossed {side} ({})", percent(*probability))
-}
-
-fn cut(cut: Cut) -> String {
-    match cut {
-        Cut::Top { n, logit } => format!("kept the {n} most likely, to logit {logit:.2}"),
-        Cut::DropTop { n, logit } => format!("dropped the {n} most likely, to logit {logit:.2}"),
-        Cut::Logit { floor } => format!("kept logits from {floor:.2}"),
-        Cut::Probability { floor } => format!("kept probabilities from {}", percent(floor)),
-        Cut::Nucleus { p, mass, .. } => {
-            format!("kept the most likely to {}, {} in sum", percent(p), percent(mass))
-        }
-        Cut::Typical { surprise, reach, p, .. } => {
-            format!("kept {} within {reach:.2} of {surprise:.2} bits", percent(p))
-        }
-        _ => String::new(),
-    }
 }
 
 /// A probability for people, in at most six characters.

@@ -21,33 +21,29 @@ use std::{
     path::Path,
 };
 
-use logitchain_core::{Chain, ChainConfig, Registry, Vocab};
+use logitchain_core::{Chain, ChainConfig, Registry};
 use ratatui::DefaultTerminal;
 
+pub(crate) use self::terminal::check;
 use self::{
     draft::Draft,
     look::Look,
+    recording::Recording,
     state::{Ask, Mode, State},
     terminal::Screen,
     view::Scene,
 };
-pub(crate) use self::{
-    recording::{Next, Recording, Source},
-    source::ModelSource,
-    terminal::check,
-};
-use crate::{output, report::Failure};
+use crate::{logits::Logits, output, report::Failure};
 
-/// Shows the steps of a recording from this one on, counted from 0, and lets the
-/// user change the chain: as built, with what else its config says.
+/// Shows the steps of a text from this one on, counted from 0, and lets the user
+/// change the chain: as built, with what else its config says.
 pub(crate) fn watch(
-    mut recording: Recording<'_>,
+    logits: &mut Logits,
     step: usize,
     (config, chain): (&ChainConfig, &Chain),
     registry: &Registry,
-    vocab: &dyn Vocab,
 ) -> Result<(), Failure> {
-    check()?;
+    let (mut recording, vocab) = source::open(logits, chain.clone());
     if !recording.reach(step)? {
         let reason = recording.end().unwrap_or_default();
         return Err(Failure::Usage(format!("--step {}: {reason}", step + 1)));

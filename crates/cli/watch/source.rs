@@ -1,11 +1,58 @@
-use logitchain_core::TokenId;
+use logitchain_core::{Chain, NoVocab, TokenId, Vocab};
 use logitchain_engine::{Model as _, Session};
 
-use super::recording::{Next, Source};
-use crate::{progress::Progress, report::Failure};
+use super::recording::{Next, Recording, Source};
+use crate::{
+    logits::{self, Logits},
+    progress::Progress,
+    report::Failure,
+};
 
 /// So many tokens are evaluated between two reports of progress.
 const PART: usize = 64;
+
+/// The steps of these logits, and the texts of their tokens.
+pub(super) fn open(logits: &mut Logits, chain: Chain) -> (Recording<'_>, &dyn Vocab) {
+    match logits {
+        Logits::Prompt { model, tokens } => {
+            let source = ModelSource::new(model.session(), tokens);
+            let recording = Recording::of_text(tokens.clone(), chain, Box::new(source));
+            (recording, model.tokenizer())
+        }
+        Logits::Recorded { recording, model } => {
+            let vocab = model.as_ref().map_or(&NoVocab as &dyn Vocab, |model| model.tokenizer());
+            let prompt = recording.token(0).map(|_| recording.prompt().to_vec());
+            let source = Box::new(FileSource { recording, next: 0 });
+            let recording = match prompt {
+                Some(prompt) => Recording::of_text(prompt, chain, source),
+                None => Recording::of_rows(chain, source),
+            };
+            (recording, vocab)
+        }
+    }
+}
+
+/// Logits that are known already.
+struct FileSource<'a> {
+    recording: &'a mut logits::Recording,
+    next: usize,
+}
+
+impl Source for FileSource<'_> {
+    fn next(&mut self, _: Option<TokenId>) -> Result<Next, Failure> {
+        let Self { recording, next } = self;
+        if *next >= recording.len() {
+            let steps = match recording.len() {
+                1 => "one step".to_owned(),
+                steps => format!("{steps} steps"),
+            };
+            return Ok(Next::End(format!("{} has {steps}", recording.place())));
+        }
+        let step = Next::Step { logits: recording.logits(*next)?, token: recording.token(*next) };
+        *next += 1;
+        Ok(step)
+    }
+}
 
 /// A model that continues a text, a token at a time as it is asked.
 pub(crate) struct ModelSource {

@@ -4,7 +4,10 @@ use logitchain_core::{Param, Registry, Vocab};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{draft::Draft, line::Line, value};
-use crate::report;
+use crate::{
+    logits::check_texts,
+    report::{self, Failure},
+};
 
 /// What there is to see but for the candidates, and what the keys do to it.
 pub(crate) struct State<'a> {
@@ -146,7 +149,12 @@ impl<'a> State<'a> {
             KeyCode::Char('=' | 'e') => self.ask_value(),
             KeyCode::Char('d') => self.toggle(),
             KeyCode::Char('r') => {
+                let name = self.draft.slots[self.stage].name;
                 self.draft = self.given.clone();
+                // Another stage may stand there, with other parameters.
+                if self.draft.slots[self.stage].name != name {
+                    self.param = 0;
+                }
                 self.say("the chain is as given");
             }
             KeyCode::Char('w') => self.mode = Mode::Name(Line::default()),
@@ -177,13 +185,14 @@ impl<'a> State<'a> {
 
     /// Takes a changed chain, if it can be built.
     fn change(&mut self, draft: Draft) -> bool {
-        match draft.build(self.registry, self.vocab) {
-            Ok(_) => {
+        let chain = draft.build(self.registry, self.vocab).map_err(Failure::Chain);
+        match chain.and_then(|chain| check_texts(&chain, self.vocab)) {
+            Ok(()) => {
                 self.draft = draft;
                 true
             }
-            Err(error) => {
-                self.complain(report::line(&error));
+            Err(failure) => {
+                self.complain(report::line(&failure));
                 false
             }
         }

@@ -1,7 +1,8 @@
 use std::{fs, path::Path};
 
+use logitchain_conformance::NumberVocab;
 use logitchain_core::{ChainConfig, NoVocab, Registry, TokenId, Vocab};
-use logitchain_engine::{GgufModel, Model as _, Special, prompt_tokens};
+use logitchain_engine::{GgufModel, Special, prompt_tokens};
 use ratatui::{
     Terminal,
     backend::TestBackend,
@@ -10,8 +11,10 @@ use ratatui::{
 };
 
 use super::{
-    Ask, Draft, Look, Mode, ModelSource, Next, Recording, Scene, Source, State, act, look, svg,
-    view,
+    Ask, Draft, Look, Mode, Recording, Scene, State, act, look,
+    recording::{Next, Source},
+    source::ModelSource,
+    svg, view,
 };
 use crate::report::Failure;
 
@@ -145,7 +148,11 @@ fn rows(rows: &[(&[f32], u32)]) -> Box<Known> {
 }
 
 fn three<'a>(list: &str, registry: &'a Registry) -> Bench<'a> {
-    Bench::new(list, registry, &NoVocab, |chain| {
+    three_of(list, registry, &NoVocab)
+}
+
+fn three_of<'a>(list: &str, registry: &'a Registry, vocab: &'a dyn Vocab) -> Bench<'a> {
+    Bench::new(list, registry, vocab, |chain| {
         let row: &[f32] = &[2.0, 1.0, 0.5, 0.0];
         Recording::of_text(vec![TokenId(3)], chain, rows(&[(row, 0), (row, 1), (row, 0)]))
     })
@@ -179,6 +186,9 @@ fn the_picture_in_the_readme_is_what_is_shown() {
     let (registry, model) = (registry(), GgufModel::embedded());
     let mut bench = Bench::of_model(CHAIN, PROMPT, &registry, &model);
     bench.press(&format!("{}<down><down><down>-----", "n".repeat(16)));
+    let readme = include_str!("../../../README.md");
+    let example = format!("explain --watch \"{PROMPT}\" \\\n  --samplers '{CHAIN}'");
+    assert!(readme.contains(&example), "the README does not say {example}");
     same("watch.svg", &svg::svg(&bench.buffer(104, 26)));
 }
 
@@ -255,8 +265,8 @@ fn values_go_up_and_down_and_stop_at_what_the_stage_refuses() {
 
 #[test]
 fn a_typed_value_is_taken_or_refused_in_the_library_s_words() {
-    let registry = registry();
-    let mut bench = three("top_k;penalties;dry{multiplier=0.5};greedy", &registry);
+    let (registry, vocab) = (registry(), NumberVocab::new(4));
+    let mut bench = three_of("top_k;penalties;dry{multiplier=0.5};greedy", &registry, &vocab);
     bench.press("=ab<enter>");
     assert_eq!(bench.said(), "stage 1, `top_k`: `k` must be a whole number, got `\"ab\"`");
     assert!(matches!(bench.state.mode, Mode::Value(_)));
@@ -310,9 +320,8 @@ fn a_stage_that_is_off_is_neutral_or_left_out() {
     bench.press("<up><up><up>d+");
     assert_eq!(bench.said(), "p = 0.35, and the stage is on");
 
-    let mut bench = Bench::new("infill;greedy", &registry, &NoVocab, |chain| {
-        Recording::of_text(Vec::new(), chain, rows(&[(&[1.0, 0.0], 0)]))
-    });
+    let vocab = NumberVocab::new(4);
+    let mut bench = three_of("infill;greedy", &registry, &vocab);
     bench.press("d");
     assert_eq!(bench.list(), "greedy");
     let picture = bench.picture(80, 24);
@@ -418,7 +427,8 @@ fn the_chain_is_written_once_and_overwritten_only_when_told() {
         [[stage]]\nuse = 'top_k'\n[[stage]]\nuse = 'dist'\n"
         .parse()
         .expect("a chain file");
-    let mut bench = Bench::of(&config, &registry, &NoVocab, |chain| {
+    let vocab = NumberVocab::new(2);
+    let mut bench = Bench::of(&config, &registry, &vocab, |chain| {
         Recording::of_text(Vec::new(), chain, rows(&[(&[1.0, 0.0], 0)]))
     });
     let path = std::env::temp_dir().join(format!("logitchain-watch-{}.toml", std::process::id()));
@@ -451,8 +461,8 @@ fn the_chain_is_written_once_and_overwritten_only_when_told() {
 
 #[test]
 fn a_changed_chain_is_not_lost_on_leaving() {
-    let registry = registry();
-    let mut bench = three("dry{breakers=[\"'\", \"\\n\"]};top_k;greedy", &registry);
+    let (registry, vocab) = (registry(), NumberVocab::new(4));
+    let mut bench = three_of("dry{breakers=[\"'\", \"\\n\"]};top_k;greedy", &registry, &vocab);
     assert_eq!(bench.state.farewell(), None);
     bench.press("<down>-");
     assert_eq!(
@@ -466,4 +476,13 @@ fn a_changed_chain_is_not_lost_on_leaving() {
     assert!(!bench.quit);
     bench.press("<ctrl-c>");
     assert!(bench.quit);
+}
+
+#[test]
+fn a_stage_that_needs_texts_stays_off_where_none_are_known() {
+    let registry = registry();
+    let mut bench = three("dry;greedy", &registry);
+    bench.press("+");
+    assert_eq!(bench.said(), "the stage `dry` needs a model's vocabulary: give the model with -m");
+    assert!(!bench.state.is_changed());
 }

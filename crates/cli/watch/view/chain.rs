@@ -54,36 +54,48 @@ pub(super) fn details(frame: &mut Frame<'_>, area: Rect, scene: Scene<'_>) {
     let Scene { state, look, .. } = scene;
     let slot = &state.draft.slots[state.stage];
     let stage = slot.registration(state.registry);
-    let chosen = state.chosen();
-    let mut params = Line::default();
-    for (nth, param) in stage.params().iter().enumerate() {
-        let text = words::plain(&format!("{}={}", param.name, value(&slot.value(param))));
-        params.push_span(if nth == 0 { "" } else { "  " });
-        if nth == state.param {
-            params.push_span(Span::styled(text, CHOSEN));
-            params.push_span(Span::styled(range(param), DIM));
-        } else {
-            params.push_span(Span::styled(text, BOLD));
-        }
-    }
-    if chosen.is_none() {
-        params.push_span(Span::styled("no parameters", DIM));
+    let (width, height) = (usize::from(area.width), usize::from(area.height));
+
+    let mut lines = Vec::new();
+    if height > 1 {
+        lines.push(title(&format!("{}: {}", slot.name, stage.summary()), area.width));
     }
     let place = state.draft.places(state.registry)[state.stage];
     let deed = place.and_then(|place| look.stages.get(place)).map_or("", |stage| &stage.deed);
-    let about = chosen.map_or_else(String::new, |param| {
+    let deed = words::wrap(&[Span::raw(deed)], width);
+    // The chosen parameter is in sight.
+    let params = params_in_full(state, width);
+    let chosen = params.iter().position(|line| line.iter().any(|span| span.style == CHOSEN));
+    let room = height.saturating_sub(lines.len() + deed.len()).max(1);
+    let first = (chosen.unwrap_or(0) + 1).saturating_sub(room);
+    lines.extend(params.into_iter().skip(first).take(room));
+    lines.extend(deed);
+    if let Some(param) = state.chosen() {
         let about = param.description.split("\n\n").next().unwrap_or_default();
-        format!("{}: {}", param.name, about.split_whitespace().collect::<Vec<_>>().join(" "))
-    });
-
-    let mut lines = Vec::new();
-    if area.height > 1 {
-        lines.push(title(&format!("{}: {}", slot.name, stage.summary()), area.width));
+        let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+        let about = Span::styled(format!("{}: {about}", param.name), DIM);
+        lines.extend(words::wrap(&[about], width));
     }
-    lines.push(params);
-    lines.push(Line::from(deed.to_owned()));
-    lines.extend(words::wrap(&[Span::styled(about, DIM)], area.width.into()));
     show(frame, lines, area);
+}
+
+fn params_in_full(state: &State<'_>, width: usize) -> Vec<Line<'static>> {
+    let slot = &state.draft.slots[state.stage];
+    let mut spans = Vec::new();
+    for (nth, param) in slot.params(state.registry).iter().enumerate() {
+        let text = words::plain(&format!("{}={}", param.name, value(&slot.value(param))));
+        spans.push(Span::raw(if nth == 0 { "" } else { "  " }));
+        if nth == state.param {
+            spans.push(Span::styled(text, CHOSEN));
+            spans.push(Span::styled(range(param), DIM));
+        } else {
+            spans.push(Span::styled(text, BOLD));
+        }
+    }
+    if spans.is_empty() {
+        spans.push(Span::styled("no parameters", DIM));
+    }
+    words::wrap(&spans, width)
 }
 
 #[derive(Default)]

@@ -91,7 +91,7 @@ fn panes(area: Rect, scene: Scene<'_>) -> (Rect, Rect, Rect) {
         let [left, right] = area.layout(
             &Layout::horizontal([Constraint::Percentage(share), Constraint::Min(0)]).spacing(2),
         );
-        let details = 5.min(left.height.saturating_sub(rows).max(2));
+        let details = 6.min(left.height.saturating_sub(rows).max(3));
         let [chain, details] =
             left.layout(&Layout::vertical([Constraint::Min(3), Constraint::Length(details)]));
         return (chain, details, right);

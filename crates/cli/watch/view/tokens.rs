@@ -6,7 +6,10 @@ use ratatui::{
 };
 
 use super::{BOLD, CHANGED, DIM, Scene, show, title, words};
-use crate::watch::look::{Row, percent};
+use crate::{
+    table,
+    watch::look::{Row, percent},
+};
 
 const GONE: Style = DIM.add_modifier(Modifier::CROSSED_OUT);
 const REMOVED: Style = Style::new().fg(Color::Red).add_modifier(Modifier::CROSSED_OUT);
@@ -75,29 +78,21 @@ fn visible(rows: &[Row], height: usize, must: impl Fn(&Row) -> bool) -> Vec<Row>
     first.map(|(_, row)| row).chain(rest).take(height).copied().collect()
 }
 
-/// From an eighth of a column to seven.
-const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-
 /// What stayed, and behind it what was won or lost.
 fn bar(row: &Row, scale: f64, width: usize) -> Vec<Span<'static>> {
-    let eighths = |p: f64| {
-        let part = if scale > 0.0 { p / scale } else { 0.0 };
-        (part * 8.0 * width as f64).round() as usize
-    };
-    let (before, after) = (eighths(row.before), eighths(row.after.unwrap_or(0.0)));
-    let kept = before.min(after);
-    let columns = kept.div_ceil(8);
+    let (before, after) = (row.before, row.after.unwrap_or(0.0));
+    let kept = table::bar(before.min(after) / scale, width);
+    let columns = words::width(&kept);
     // Whole columns, since a difference of less than one says nothing.
-    let end = (before.max(after) + 4) / 8;
+    let end = (before.max(after) / scale * width as f64).round() as usize;
     let rest = end.saturating_sub(columns);
     let (sign, style) = match (after > before, row.gone) {
         (true, _) => ("▓", Style::new().fg(Color::Green)),
         (_, true) => ("░", DIM),
         (_, false) => ("░", Style::new().fg(Color::Red)),
     };
-    let bar = "█".repeat(kept / 8) + EIGHTHS[kept % 8];
     vec![
-        Span::styled(bar, Style::new().fg(Color::Blue)),
+        Span::styled(kept, Style::new().fg(Color::Blue)),
         Span::styled(sign.repeat(rest), style),
         Span::raw(" ".repeat(width.saturating_sub(columns + rest))),
     ]

@@ -6,16 +6,15 @@ use ratatui::{
     text::{Line, Span},
 };
 
-/// A token as one word: spaces and line breaks can be seen, and bytes that are no
-/// whole characters are numbers.
+use crate::token_text;
+
+/// A token as one word, in which spaces can be seen; its id where no text is known.
 pub(crate) fn token(vocab: &dyn Vocab, id: TokenId) -> String {
-    let bytes = vocab.bytes(id);
-    if bytes.is_empty() {
-        return format!("#{id}");
-    }
-    match str::from_utf8(bytes) {
-        Ok(text) => plain(text).replace(' ', "␣"),
-        Err(_) => bytes.iter().map(|byte| format!("\\x{byte:02X}")).collect(),
+    let text = token_text::shown(vocab, id);
+    match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        None => format!("#{id}"),
+        Some("") => text,
+        Some(text) => text.replace(' ', "␣"),
     }
 }
 
@@ -24,10 +23,15 @@ pub(crate) fn plain(text: &str) -> String {
     let seen = text.chars().map(|c| match c {
         '\n' => '↵',
         '\t' => '⇥',
-        c if c.is_control() => '\u{FFFD}',
+        c if c.is_control() || turns(c) => '\u{FFFD}',
         c => c,
     });
     seen.collect()
+}
+
+/// Whether it changes the direction of what follows.
+fn turns(c: char) -> bool {
+    matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
 /// How many columns a text takes.
@@ -84,7 +88,14 @@ pub(crate) fn wrap(spans: &[Span<'_>], columns: usize) -> Vec<Line<'static>> {
         line.push((grapheme.symbol.to_owned(), grapheme.style));
     }
     let line = |line: Vec<(String, Style)>| {
-        Line::from_iter(line.into_iter().map(|(symbol, style)| Span::styled(symbol, style)))
+        let mut spans: Vec<Span<'static>> = Vec::new();
+        for (symbol, style) in line {
+            match spans.last_mut().filter(|span| span.style == style) {
+                Some(span) => *span.content.to_mut() += &symbol,
+                None => spans.push(Span::styled(symbol, style)),
+            }
+        }
+        Line::from(spans)
     };
     lines.into_iter().map(line).collect()
 }
