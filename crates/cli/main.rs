@@ -32,8 +32,8 @@ mod token_text;
 mod trace_log;
 mod usage;
 mod value;
-mod watched;
 mod watch;
+mod watched;
 
 use std::{env, ffi::OsString, process::ExitCode};
 

@@ -3,7 +3,7 @@ use logitchain_core::{
     Vocab,
 };
 
-use crate::value::value;
+use crate::value::{self, value};
 
 /// A chain in work: as given, but for what has been changed.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,13 +74,8 @@ impl Draft {
 
     /// The flags that give this chain on the command line.
     pub(crate) fn flags(&self, registry: &Registry) -> String {
-        let stages = self.config(registry).stages.into_iter().map(|stage| {
-            let params = stage.params.iter().map(|(name, set)| format!("{name}={}", value(set)));
-            match params.collect::<Vec<_>>().join(",") {
-                params if params.is_empty() => stage.name,
-                params => format!("{}{{{params}}}", stage.name),
-            }
-        });
+        let stages = self.config(registry).stages;
+        let stages = stages.iter().map(|stage| value::stage(&stage.name, &stage.params));
         let list = stages.collect::<Vec<_>>().join(";").replace('\'', r"'\''");
         let mut flags = format!("--samplers '{list}'");
         let default = ChainConfig::default();

@@ -1,4 +1,6 @@
-use logitchain_core::{Chain, SampleError, Snapshot, StageTrace, TokenId, Trace, TracedToken};
+use logitchain_core::{
+    Chain, Kind, SampleError, Snapshot, StageTrace, TokenId, Trace, TracedToken,
+};
 
 use super::recording::Recording;
 use crate::explain::stages::deeds;
@@ -33,7 +35,7 @@ pub(crate) struct StageLook {
     pub(crate) before: Point,
     pub(crate) after: Point,
     pub(crate) removed_mass: f64,
-    /// What it did, in words; empty where there is nothing to say.
+    /// What it did, in words; may be empty.
     pub(crate) deed: String,
     /// The tokens to show after it.
     pub(crate) rows: Vec<Row>,
@@ -106,9 +108,22 @@ impl StageLook {
             before: Point::of(stage.before()),
             after: Point::of(stage.after()),
             removed_mass: stage.removed_mass(),
-            deed: deeds(stage).join(", "),
+            deed: deed(stage),
             rows: rows(stage, trace.start(), wanted),
         }
+    }
+}
+
+fn deed(stage: &StageTrace) -> String {
+    if stage.is_neutral() {
+        return "off: its parameters do nothing".to_owned();
+    }
+    match deeds(stage).join(", ") {
+        // What a selecting stage does is shown by the draw.
+        deeds if deeds.is_empty() && stage.kind() != Kind::Select => {
+            "changes nothing here".to_owned()
+        }
+        deeds => deeds,
     }
 }
 

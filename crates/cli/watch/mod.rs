@@ -64,10 +64,17 @@ fn run(
     state: &mut State<'_>,
 ) -> Result<(), Failure> {
     let mut look = look(recording, state)?;
+    let mut looked_at = (state.draft.clone(), state.step);
     loop {
-        show(terminal, recording, state, &look)?;
+        // Keys may come faster than pictures.
+        if !terminal::is_pending().map_err(Failure::Terminal)? {
+            if looked_at != (state.draft.clone(), state.step) {
+                look = self::look(recording, state)?;
+                looked_at = (state.draft.clone(), state.step);
+            }
+            show(terminal, recording, state, &look)?;
+        }
         let Some(key) = terminal::key().map_err(Failure::Terminal)? else { continue };
-        let (draft, step) = (state.draft.clone(), state.step);
         let ask = state.key(key);
         if let Ask::Step(nth) = ask
             && recording.is_new(nth)
@@ -81,9 +88,6 @@ fn run(
             return Ok(());
         }
         act(ask, recording, state);
-        if state.step != step || state.draft != draft {
-            look = self::look(recording, state)?;
-        }
     }
 }
 

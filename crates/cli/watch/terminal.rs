@@ -1,4 +1,7 @@
-use std::io::{self, IsTerminal as _};
+use std::{
+    io::{self, IsTerminal as _},
+    time::Duration,
+};
 
 use ratatui::{
     DefaultTerminal,
@@ -41,6 +44,11 @@ impl Drop for Screen {
         // Where the terminal is gone there is nothing to restore.
         let _ = ratatui::try_restore();
     }
+}
+
+/// Whether there is a key already.
+pub(crate) fn is_pending() -> io::Result<bool> {
+    event::poll(Duration::ZERO)
 }
 
 /// The next key; `None` where the picture must be drawn again for another reason.

@@ -62,7 +62,7 @@ pub(super) fn details(frame: &mut Frame<'_>, area: Rect, scene: Scene<'_>) {
     }
     let place = state.draft.places(state.registry)[state.stage];
     let deed = place.and_then(|place| look.stages.get(place)).map_or("", |stage| &stage.deed);
-    let deed = words::wrap(&[Span::raw(deed)], width);
+    let deed = if deed.is_empty() { vec![] } else { words::wrap(&[Span::raw(deed)], width) };
     // The chosen parameter is in sight.
     let params = params_in_full(state, width);
     let chosen = params.iter().position(|line| line.iter().any(|span| span.style == CHOSEN));

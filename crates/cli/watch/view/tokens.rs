@@ -43,7 +43,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, scene: Scene<'_>) {
     let bar_width = width.saturating_sub(2 + text_width + 1 + 1 + NUMBER + 1 + NUMBER);
     let scale = rows.iter().map(|row| row.before.max(row.after.unwrap_or(0.0))).fold(0.0, f64::max);
 
-    let head = title(&format!("tokens before → after {name}"), area.width);
+    let head = title(&format!("{name}: before → after"), area.width);
     let mut lines = vec![head];
     for (row, text) in rows.iter().zip(&texts) {
         let (mark, style) = mark(row);

@@ -99,3 +99,44 @@ pub(crate) fn wrap(spans: &[Span<'_>], columns: usize) -> Vec<Line<'static>> {
     };
     lines.into_iter().map(line).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use ratatui::style::Modifier;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_as_wide_as_a_terminal_shows_them() {
+        // Two characters of two columns each.
+        assert_eq!(width("日本"), 4);
+        assert_eq!(cut("日本", 4), "日本");
+        assert_eq!(cut("日本", 3), "日…");
+        assert_eq!(cut("日本", 2), "…");
+        assert_eq!(cut("日本", 0), "");
+        assert_eq!(pad("日本", 3), "日…");
+        assert_eq!(pad("日", 4), "日  ");
+        assert_eq!(pad_left("日", 4), "  日");
+        assert_eq!(pad_left("abc", 2), "a…");
+    }
+
+    #[test]
+    fn lines_break_at_spaces_and_long_words_anywhere() {
+        let lines = |text: &str, columns| {
+            let lines = wrap(&[Span::raw(text)], columns);
+            lines.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(lines("ab cd ef", 5), ["ab ", "cd ef"]);
+        assert_eq!(lines("abcdef", 4), ["abcd", "ef"]);
+        assert_eq!(lines("日本日本", 5), ["日本", "日本"]);
+        assert_eq!(lines("", 5), [""]);
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        let styled = wrap(&[Span::raw("ab"), Span::styled("cd e", bold)], 4);
+        assert_eq!(styled[0].spans, [Span::raw("ab"), Span::styled("cd", bold)]);
+    }
+
+    #[test]
+    fn nothing_in_a_text_steers_the_terminal() {
+        assert_eq!(plain("a\n\tb\u{1b}[1m\u{202e}é"), "a↵⇥b\u{FFFD}[1m\u{FFFD}é");
+    }
+}
