@@ -14,7 +14,8 @@ pub(crate) fn token(vocab: &dyn Vocab, id: TokenId) -> String {
     match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
         None => format!("#{id}"),
         Some("") => text,
-        Some(text) => text.replace(' ', "␣"),
+        // It stands without quotes here.
+        Some(text) => text.replace("\\'", "'").replace("\\\"", "\"").replace(' ', "␣"),
     }
 }
 
@@ -133,6 +134,30 @@ mod tests {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let styled = wrap(&[Span::raw("ab"), Span::styled("cd e", bold)], 4);
         assert_eq!(styled[0].spans, [Span::raw("ab"), Span::styled("cd", bold)]);
+    }
+
+    #[test]
+    fn a_token_is_one_word() {
+        #[derive(Debug)]
+        struct One(&'static [u8]);
+        impl Vocab for One {
+            fn size(&self) -> usize {
+                1
+            }
+
+            fn bytes(&self, _: TokenId) -> &[u8] {
+                self.0
+            }
+        }
+        for (bytes, word) in [
+            (&b" it's \"a\""[..], "␣it's␣\"a\""),
+            (b"\n", "\\n"),
+            (b"a\xE2", "a\\xE2"),
+            (b"", "\"\""),
+        ] {
+            assert_eq!(token(&One(bytes), TokenId(0)), word);
+        }
+        assert_eq!(token(&One(b"a"), TokenId(7)), "#7");
     }
 
     #[test]
