@@ -58,7 +58,7 @@ pub use crate::{
     token::{NoVocab, TokenId, Vocab},
     trace::{
         CandidatesReport, Change, ChangeReport, Coin, CompareError, Cut, Distribution,
-        DistributionError, Draw, Fate, OrderDiff, RunDiff, Snapshot, Spread, StageReport,
+        DistributionError, Draw, Fate, OrderDiff, Parting, RunDiff, Snapshot, Spread, StageReport,
         StageTrace, Step, TokenReport, Trace, TraceReport, TracedToken, compare, compare_run,
     },
 };

@@ -71,9 +71,20 @@ pub struct RunDiff {
     pub best_differs: f64,
     /// In what share of the steps the tokens differ that can be chosen.
     pub kept_differs: f64,
-    /// The first step in which the chains, with the seeds that they have, would
-    /// choose different tokens; from 0.
-    pub parts_at: Option<usize>,
+    /// Where the chains, with the seeds that they have, would first choose different
+    /// tokens.
+    pub parts_at: Option<Parting>,
+}
+
+/// Where two chains choose different tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Parting {
+    /// Of the run, from 0.
+    pub step: usize,
+    /// What the first chooses.
+    pub a: TokenId,
+    /// What the second chooses.
+    pub b: TokenId,
 }
 
 /// A number over the steps of a run.
@@ -197,17 +208,17 @@ fn at_fault(step: usize, chain: &Chain, source: DistributionError) -> CompareErr
     CompareError { step, chain: chain.to_string(), source }
 }
 
-/// Compares two chains over a recorded run: each step's logits, and the token that
-/// was appended to the text after it, which both chains accept. The chains' own
-/// state stays as it is.
+/// Compares two chains over a run: each step's logits, and the token that was
+/// appended to the text after it, which both chains accept; `None` if it is not
+/// known. The chains' own state stays as it is.
 ///
 /// # Errors
 ///
 /// As [`compare`]; the error says in which step.
-pub fn compare_run<'a>(
+pub fn compare_run<L: AsRef<[f32]>, T: Into<Option<TokenId>>>(
     a: &Chain,
     b: &Chain,
-    run: impl IntoIterator<Item = (&'a [f32], TokenId)>,
+    run: impl IntoIterator<Item = (L, T)>,
 ) -> Result<RunDiff, CompareError> {
     let (mut a, mut b) = (a.clone(), b.clone());
     let (mut diffs, mut parts_at) = (Vec::new(), None);
@@ -215,6 +226,7 @@ pub fn compare_run<'a>(
     let mut kept_differs = 0_usize;
     let mut memory = Vec::new();
     for (step, (logits, token)) in run.into_iter().enumerate() {
+        let logits = logits.as_ref();
         let diff = compare_at(step, &a, &b, logits)?;
         let mut drawn = |chain: &mut Chain| -> Result<TokenId, CompareError> {
             memory.clear();
@@ -222,16 +234,19 @@ pub fn compare_run<'a>(
             let token: Result<_, SampleError> = chain.sample(&mut memory);
             token.map_err(|e| at_fault(step, chain, e.into()))
         };
-        let differ = drawn(&mut a)? != drawn(&mut b)?;
-        parts_at = parts_at.or(differ.then_some(step));
+        let (token_a, token_b) = (drawn(&mut a)?, drawn(&mut b)?);
+        let parting = Parting { step, a: token_a, b: token_b };
+        parts_at = parts_at.or((token_a != token_b).then_some(parting));
         best_differs += usize::from(diff.a.best() != diff.b.best());
         kept_differs += usize::from(!diff.same_kept());
         // The distributions themselves would be much to keep of a long run.
         let OrderDiff { total_variation, kl_ab, kl_ba, jensen_shannon, .. } = diff;
         let OrderDiff { entropy_a, entropy_b, .. } = diff;
         diffs.push([total_variation, kl_ab, kl_ba, jensen_shannon, entropy_a, entropy_b]);
-        a.accept(token);
-        b.accept(token);
+        if let Some(token) = token.into() {
+            a.accept(token);
+            b.accept(token);
+        }
     }
     let spread = |at: usize| Spread::of(diffs.iter().map(|diff: &[f64; 6]| diff[at]));
     let share = |count: usize| count as f64 / diffs.len().max(1) as f64;

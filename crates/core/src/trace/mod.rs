@@ -16,7 +16,7 @@ use serde::Serialize;
 
 pub(crate) use self::record::{Record, Verb};
 pub use self::{
-    compare::{CompareError, OrderDiff, RunDiff, Spread, compare, compare_run},
+    compare::{CompareError, OrderDiff, Parting, RunDiff, Spread, compare, compare_run},
     distribution::{Distribution, DistributionError},
     record::{Cut, Draw},
     report::{CandidatesReport, ChangeReport, StageReport, TokenReport, TraceReport},
