@@ -1,6 +1,9 @@
 //! What the README shows is what the program prints. `BLESS=1` rewrites it.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path, process::Command, sync::Mutex};
+
+/// Several tests rewrite the README.
+static README: Mutex<()> = Mutex::new(());
 
 #[test]
 fn the_tables_in_the_readme_are_those_that_the_program_prints() {
@@ -9,6 +12,7 @@ fn the_tables_in_the_readme_are_those_that_the_program_prints() {
 }
 
 fn the_table(name: &str, args: &[&str]) {
+    let _alone = README.lock();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let readme = fs::read_to_string(&path).expect("a README");
     let output = Command::new(env!("CARGO_BIN_EXE_logitchain"))
@@ -36,6 +40,7 @@ fn the_table(name: &str, args: &[&str]) {
 /// Between these comments stands a command, as `$ logitchain ...`, and what it prints.
 #[test]
 fn the_commands_in_the_readme_print_what_it_shows() {
+    let _alone = README.lock();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let readme = fs::read_to_string(&path).expect("a README");
     let (begin, end) = ("<!-- printed -->\n```text\n$ logitchain ", "```\n<!-- /printed -->");

@@ -3,7 +3,11 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{chain_args::ChainArgs, logits::LogitsArgs, model_args::ModelArgs};
+use crate::{
+    chain_args::{ChainArgs, GeneralArgs},
+    logits::LogitsArgs,
+    model_args::ModelArgs,
+};
 
 /// Sampler chains for language models: see them, order them, extend them, trust
 /// them.
@@ -72,6 +76,31 @@ pub(crate) enum Command {
     /// and keeps its state from turn to turn. What you write is plain text: the
     /// printed form of a special token in it stays text.
     Chat(ChatArgs),
+
+    /// Compare two chains: what each would choose from the same logits
+    ///
+    /// A chain is a list of stages, as for --samplers, or a chain file whose name
+    /// ends in .toml. Flags of stages apply to both chains; one of them need not
+    /// have the stage. With -n, or a recorded text, the chains are compared at every
+    /// step of a text.
+    ///
+    /// The Kullback-Leibler divergence KL(A, B) is the sum of a log2(a / b), and
+    /// infinite where only A can choose some token.
+    Compare(CompareArgs),
+
+    /// Compare settings of a chain on one token's logits
+    ///
+    /// A flag of a stage takes a list (`--min-p 0,0.05,0.1`), a range
+    /// (`--temp 0.2..2:0.2`, low..high:step, both ends included), or both; all
+    /// combinations are compared. Without a chain and flags, twelve common settings
+    /// are.
+    ///
+    /// Columns: the entropy in bits and the number of tokens of the final
+    /// distribution; how much of the model's own probability was removed; the
+    /// entropy of the tokens drawn; the probability that draws from the exact
+    /// distribution would be off as much (chi-squared); and whether the same seed
+    /// gave the same draws again.
+    Sweep(SweepArgs),
 
     /// List the stages or describe one, or list what model files can be run
     ///
@@ -257,6 +286,78 @@ pub(crate) struct ChatArgs {
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) chain: ChainArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// A list of stages, or a chain file
+    #[arg(value_name = "A")]
+    pub(crate) a: String,
+    /// Another one
+    #[arg(value_name = "B")]
+    pub(crate) b: String,
+    /// Compare at each of up to N tokens of a text, the one that A writes after the
+    /// prompt or the one of --logits-file; -1: until it ends [default: one token; of
+    /// a file without --step all]
+    #[arg(
+        short = 'n',
+        long,
+        visible_alias = "n-predict",
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = compared_tokens,
+        conflicts_with_all = ["step", "top"]
+    )]
+    pub(crate) predict: Option<TokenLimit>,
+    /// Show so many of either chain's most likely tokens [default: 10]
+    #[arg(long, value_name = "N")]
+    pub(crate) top: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) logits: LogitsArgs,
+    #[command(flatten)]
+    pub(crate) general: GeneralArgs,
+}
+
+fn compared_tokens(text: &str) -> Result<TokenLimit, &'static str> {
+    match token_limit(text) {
+        Ok(TokenLimit(Some(0))) | Err(_) => Err("write a whole number from 1, or -1 for no limit"),
+        limit => limit,
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// Draw so many tokens with every setting
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "50000",
+        allow_negative_numbers = true,
+        value_parser = draw_count
+    )]
+    pub(crate) draws: u32,
+    /// Write the table to a file, as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Draw entropy and number of tokens over the first flag that has several
+    /// values, a line for each combination of the others
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) logits: LogitsArgs,
+    #[command(flatten)]
+    pub(crate) chain: ChainArgs,
+}
+
+fn draw_count(text: &str) -> Result<u32, &'static str> {
+    let count = text.parse().ok().filter(|count| (1..=10_000_000).contains(count));
+    count.ok_or("write a whole number from 1 to 10000000")
 }
 
 #[derive(Debug, Args)]

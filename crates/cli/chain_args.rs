@@ -14,7 +14,7 @@ use crate::{input, output::tell, recommended, report::Failure, stage_flags::Give
 
 /// The stage that gets the biases of `--logit-bias` and `--ignore-eos`, and the
 /// parameter that holds them.
-const BIAS: (&str, &str) = ("logit_bias", "bias");
+pub(crate) const BIAS: (&str, &str) = ("logit_bias", "bias");
 
 /// The flag that needs a model's vocabulary.
 const IGNORE_EOS: &str = "--ignore-eos";
@@ -58,6 +58,13 @@ pub(crate) struct ChainArgs {
     /// Take the most likely token: `greedy` is the chain's last stage
     #[arg(long)]
     pub(crate) greedy: bool,
+    #[command(flatten)]
+    pub(crate) general: GeneralArgs,
+}
+
+/// What holds for any chain, however it is written.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GeneralArgs {
     /// Never end the text by itself: ban the model's end tokens, in the stage
     /// `logit_bias`
     ///
@@ -72,6 +79,14 @@ pub(crate) struct ChainArgs {
     /// [default: the chain file's, or xoshiro256++]
     #[arg(long, value_name = "NAME", value_parser = rng)]
     pub(crate) rng: Option<RngKind>,
+}
+
+impl GeneralArgs {
+    /// The same with a random seed drawn, so that several chains have the same.
+    pub(crate) fn drawn(&self) -> Result<Self, Failure> {
+        let seed = self.seed.map(|seed| Ok::<_, ChainError>(Seed::Fixed(seed.resolve()?)));
+        Ok(Self { seed: seed.transpose()?, ..self.clone() })
+    }
 }
 
 fn mirostat(text: &str) -> Result<u8, &'static str> {
@@ -98,7 +113,7 @@ fn rng(text: &str) -> Result<RngKind, String> {
 }
 
 /// Where a chain comes from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Origin {
     File(PathBuf),
     /// This flag lists the stages.
@@ -132,8 +147,78 @@ impl Origin {
     }
 }
 
+/// A chain as it is written, before flags set parameters in it.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenChain {
+    config: ChainConfig,
+    origin: Origin,
+    ignore_eos: bool,
+}
+
+impl WrittenChain {
+    /// The chain that flags choose.
+    pub(crate) fn new(args: &ChainArgs, registry: &Registry) -> Result<Self, Failure> {
+        let (config, origin) = source(args, registry)?;
+        Self::checked(config, origin, &args.general, registry)
+    }
+
+    /// A list of stages, or the path of a chain file, as the argument `name`.
+    pub(crate) fn of(
+        name: &'static str,
+        text: &str,
+        args: &GeneralArgs,
+        registry: &Registry,
+    ) -> Result<Self, Failure> {
+        let path = Path::new(text);
+        let (config, origin) = if path.extension().is_some_and(|end| end == "toml") {
+            (read(path)?, Origin::File(path.into()))
+        } else {
+            let origin = Origin::List(name);
+            (ChainConfig::from_samplers(text).map_err(|source| origin.fault(source))?, origin)
+        };
+        Self::checked(config, origin, args, registry)
+    }
+
+    /// Whether a stage, known by its own name, stands in it.
+    pub(crate) fn has(&self, stage: &str, registry: &Registry) -> bool {
+        !occurrences(&self.config, stage, registry).is_empty()
+    }
+
+    /// As a list of stages.
+    pub(crate) fn list(&self) -> String {
+        self.config.to_string()
+    }
+
+    /// Builds it once on trial, as it is written: a flag whose stage is misspelt
+    /// there is not what to complain about, and places are to be those in the text.
+    fn checked(
+        config: ChainConfig,
+        origin: Origin,
+        args: &GeneralArgs,
+        registry: &Registry,
+    ) -> Result<Self, Failure> {
+        let mut written = Self { config, origin, ignore_eos: args.ignore_eos };
+        let config = &mut written.config;
+        config.seed = args.seed.unwrap_or(config.seed);
+        config.rng = args.rng.unwrap_or(config.rng);
+        // Drawn once: the chain on trial and the real one are the same.
+        config.seed = Seed::Fixed(config.seed.resolve()?);
+        let built = config.build(registry, &NoVocab);
+        built.map_err(|source| written.origin.fault(source))?;
+        Ok(written)
+    }
+
+    /// The chain with the flags' values.
+    pub(crate) fn plan(self, given: Vec<Given>, registry: &Registry) -> Result<ChainPlan, Failure> {
+        let Self { config, origin, ignore_eos } = self;
+        let mut plan = ChainPlan { config, origin, given, ignore_eos, inserted: false };
+        plan.complete(registry)?;
+        Ok(plan)
+    }
+}
+
 /// A chain that has been found right, as far as it can be without a model.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ChainPlan {
     config: ChainConfig,
     origin: Origin,
@@ -143,32 +228,28 @@ pub(crate) struct ChainPlan {
     inserted: bool,
 }
 
+impl ChainArgs {
+    /// Whether any of them says what the chain is.
+    pub(crate) fn choose(&self) -> bool {
+        let Self { chain, samplers, sampling_seq, mirostat, greedy, general: _ } = self;
+        let listed = chain.is_some() || samplers.is_some() || sampling_seq.is_some();
+        listed || mirostat.is_some() || *greedy
+    }
+}
+
 impl ChainPlan {
-    /// Puts the chain together, and builds it once on trial: what is wrong in it
-    /// is to be found before a model is loaded.
+    /// Puts the chain together: what is wrong in it is to be found before a model
+    /// is loaded.
     pub(crate) fn new(
         args: &ChainArgs,
         given: Vec<Given>,
         registry: &Registry,
     ) -> Result<Self, Failure> {
-        let (config, origin) = source(args, registry)?;
-        let ignore_eos = args.ignore_eos;
-        let mut plan = Self { config, origin, given, ignore_eos, inserted: false };
-        plan.config.seed = args.seed.unwrap_or(plan.config.seed);
-        plan.config.rng = args.rng.unwrap_or(plan.config.rng);
-        // Drawn once: the chain on trial and the real one are the same.
-        plan.config.seed = Seed::Fixed(plan.config.seed.resolve()?);
-        plan.complete(registry)?;
-        Ok(plan)
+        WrittenChain::new(args, registry)?.plan(given, registry)
     }
 
     /// Adds what flags say to the stages as they were written.
     fn complete(&mut self, registry: &Registry) -> Result<(), Failure> {
-        // As it is written, at first: a flag whose stage is misspelt there is not
-        // what to complain about, and places are to be those in the text.
-        let written = self.config.build(registry, &NoVocab);
-        written.map_err(|source| self.origin.fault(source))?;
-
         let biased = self.given.iter().any(|given| given.targets.iter().any(|t| t.stage == BIAS.0));
         if (biased || self.ignore_eos) && self.occurrences(BIAS.0, registry).is_empty() {
             self.config.stages.insert(0, StageConfig::new(BIAS.0));
@@ -199,6 +280,8 @@ impl ChainPlan {
             self.origin = Origin::Model;
             let config = ChainConfig::from_samplers(&list);
             self.config.stages = config.map_err(|source| self.origin.fault(source))?.stages;
+            let written = self.config.build(registry, &NoVocab);
+            written.map_err(|source| self.origin.fault(source))?;
             self.inserted = false;
             self.complete(registry)?;
             followed.push(match key {
@@ -242,6 +325,11 @@ impl ChainPlan {
     /// The chain as data. Its seed is fixed.
     pub(crate) fn config(&self) -> &ChainConfig {
         &self.config
+    }
+
+    /// The seed, drawn already if it is a random one.
+    pub(crate) fn seed(&self) -> Result<u64, Failure> {
+        Ok(self.config.seed.resolve()?)
     }
 
     /// Whether the model's end tokens are to be banned.
@@ -320,12 +408,8 @@ impl ChainPlan {
         self.given.iter().find(sets)
     }
 
-    /// Where in the chain a stage stands.
     fn occurrences(&self, stage: &str, registry: &Registry) -> Vec<usize> {
-        let stages = self.config.stages.iter().enumerate();
-        let same = stages
-            .filter(|(_, config)| registry.get(&config.name).is_some_and(|r| r.name == stage));
-        same.map(|(nth, _)| nth).collect()
+        occurrences(&self.config, stage, registry)
     }
 
     fn apply_flags(&mut self, registry: &Registry) -> Result<(), Failure> {
@@ -361,6 +445,14 @@ impl ChainPlan {
         }
         Ok(())
     }
+}
+
+/// Where in a chain a stage stands.
+fn occurrences(config: &ChainConfig, stage: &str, registry: &Registry) -> Vec<usize> {
+    let same =
+        |config: &StageConfig| registry.get(&config.name).is_some_and(|known| known.name == stage);
+    let stages = config.stages.iter().enumerate().filter(|(_, config)| same(config));
+    stages.map(|(nth, _)| nth).collect()
 }
 
 /// The chain that the user chose, and where it comes from.

@@ -7,6 +7,7 @@ mod args;
 mod chain_args;
 mod chat;
 mod check;
+mod compare;
 mod escape;
 mod explain;
 mod foreign;
@@ -26,6 +27,7 @@ mod report;
 mod run;
 mod schema;
 mod stage_flags;
+mod sweep;
 mod table;
 mod timing;
 mod token_text;
@@ -84,6 +86,8 @@ fn program() -> Result<(), Failure> {
         Command::Probs(args) => probs::probs(&args, flags.given(own), &registry),
         Command::Record(args) => record::record(&args, flags.given(own), &registry),
         Command::Chat(args) => chat::chat(&args, flags.given(own), &registry),
+        Command::Compare(args) => compare::compare_chains(&args, &flags.given(own), &registry),
+        Command::Sweep(args) => sweep::sweep(&args, flags.given(own), &registry),
         Command::List(args) => list::list(&args, &registry),
         Command::Check(args) => check::check(&args, &registry),
         Command::Schema => schema::schema(&registry),

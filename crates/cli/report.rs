@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, error::Error, io, path::PathBuf, process::ExitCode};
 
-use logitchain_core::{ChainError, DistributionError, SampleError, StageError};
+use logitchain_core::{ChainError, CompareError, DistributionError, SampleError, StageError};
 use logitchain_engine::EngineError;
 use thiserror::Error;
 
@@ -40,6 +40,10 @@ pub(crate) enum Failure {
     /// Tokens are counted from 1.
     #[error("cannot pick token {nth} of the text")]
     Sample { nth: usize, source: SampleError },
+    #[error(transparent)]
+    Compare(#[from] CompareError),
+    #[error("`{setting}`")]
+    Setting { setting: String, source: Box<Self> },
     #[error(
         "the model has no chat template, so it cannot chat: continue texts with `run`, or give a \
          model that has one with -m"
@@ -62,6 +66,7 @@ impl Failure {
     /// 2 for what the user wrote, 1 for what happened.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
+            Self::Setting { source, .. } => source.exit_code(),
             Self::Engine(EngineError::EmptyStop | EngineError::TooManyThreads { .. })
             | Self::Chain(_)
             | Self::ChainFile { .. }
@@ -75,6 +80,7 @@ impl Failure {
             Self::Model { .. }
             | Self::Engine(_)
             | Self::Sample { .. }
+            | Self::Compare(_)
             | Self::NoChatTemplate
             | Self::Law { .. }
             | Self::Write(_)

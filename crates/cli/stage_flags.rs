@@ -8,7 +8,10 @@ use logitchain_core::{Param, ParamKind, Registration, Registry};
 use crate::{escape::unescape, report::Failure};
 
 /// A command that builds a chain takes these flags.
-const COMMANDS: [&str; 5] = ["run", "explain", "probs", "record", "chat"];
+const COMMANDS: [&str; 7] = ["run", "explain", "probs", "compare", SWEEP, "record", "chat"];
+
+/// A command for which a flag can have several values.
+const SWEEP: &str = "sweep";
 
 /// The flags of all stages.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ pub(crate) struct Target {
 }
 
 /// A flag on the command line, with what was written behind it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Given {
     /// With dashes.
     pub(crate) flag: String,
@@ -79,24 +82,28 @@ impl StageFlags {
     /// The command line with the flags.
     pub(crate) fn add_to(&self, mut program: clap::Command) -> clap::Command {
         for command in COMMANDS {
+            let arg = if command == SWEEP { grid_arg } else { arg };
             program =
                 program.mut_subcommand(command, |command| command.args(self.flags.iter().map(arg)));
         }
         program
     }
 
-    /// The flags that were given to a command.
+    /// The flags that were given to a command, in the order of the command line.
     pub(crate) fn given(&self, matches: &ArgMatches) -> Vec<Given> {
         let given = self.flags.iter().filter_map(|flag| {
             // A command without such flags does not know them.
             let texts = matches.try_get_many::<String>(&flag.id()).ok().flatten()?;
-            Some(Given {
+            let given = Given {
                 flag: dashed(&flag.names[0]),
                 texts: texts.cloned().collect(),
                 targets: flag.targets.clone(),
-            })
+            };
+            Some((matches.index_of(&flag.id()), given))
         });
-        given.collect()
+        let mut given: Vec<_> = given.collect();
+        given.sort_by_key(|(place, _)| *place);
+        given.into_iter().map(|(_, given)| given).collect()
     }
 }
 
@@ -112,6 +119,20 @@ impl StageFlag {
 }
 
 impl Given {
+    /// The text of a flag that stands once and may have several values.
+    pub(crate) fn several(&self) -> Option<&str> {
+        match (self.targets[0].param.kind, &self.texts[..]) {
+            (ParamKind::List | ParamKind::Text, _) => None,
+            (_, [text]) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The flag with another text.
+    pub(crate) fn with(&self, text: String) -> Self {
+        Self { texts: vec![text], ..self.clone() }
+    }
+
     /// The value for a parameter.
     pub(crate) fn value(&self, param: &Param) -> toml::Value {
         match param.kind {
@@ -200,6 +221,18 @@ fn arg(flag: &StageFlag) -> Arg {
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("true"),
+    }
+}
+
+/// The same where the flag can have several values.
+fn grid_arg(flag: &StageFlag) -> Arg {
+    match flag.kind() {
+        ParamKind::Integer | ParamKind::Number | ParamKind::Mixed => {
+            // A range may begin with a negative number.
+            arg(flag).value_name("VALUES").allow_negative_numbers(false).allow_hyphen_values(true)
+        }
+        ParamKind::Bool => arg(flag).value_name("VALUES"),
+        ParamKind::Text | ParamKind::List => arg(flag),
     }
 }
 

@@ -21,6 +21,13 @@ pub(crate) fn named(vocab: &dyn Vocab, token: TokenId) -> String {
     format!("token {token}{space}{text}")
 }
 
+/// A token's text as data: what is no whole UTF-8 character reads `\u{FFFD}`. `None`
+/// if the vocabulary does not know it.
+pub(crate) fn plain(vocab: &dyn Vocab, token: TokenId) -> Option<String> {
+    let known = token.index() < vocab.size();
+    known.then(|| String::from_utf8_lossy(vocab.bytes(token)).into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ mod npy;
 mod recording;
 mod rows;
 mod safetensors;
+mod steps;
 mod typed;
 
 use std::path::PathBuf;
@@ -143,6 +144,11 @@ impl LogitsArgs {
         Ok(Logits::Recorded { recording, model })
     }
 
+    /// The step that was asked for, if one was.
+    pub(crate) fn asked_step(&self) -> Option<usize> {
+        self.step
+    }
+
     /// The step that was asked for, from 1.
     pub(crate) fn step(&self) -> usize {
         self.step.unwrap_or(1)
@@ -157,6 +163,16 @@ impl Logits {
                 model.tokenizer()
             }
             Self::Recorded { model: None, .. } => &NoVocab,
+        }
+    }
+
+    /// What stands before the first step, for the chain to hear; nothing if it is not
+    /// known.
+    pub(crate) fn prompt(&self) -> &[TokenId] {
+        match self {
+            Self::Prompt { tokens, .. } => tokens,
+            Self::Recorded { recording, .. } if recording.token(0).is_some() => recording.prompt(),
+            Self::Recorded { .. } => &[],
         }
     }
 
