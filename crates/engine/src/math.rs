@@ -3,51 +3,99 @@
 //! Nothing here calls the system's mathematical library: results are the same
 //! on every machine.
 
-use crate::weights::{Simd, dot};
+use crate::weights::{Simd, dot, vectorized};
 
-/// Scales `x` to a mean square of 1, then each element by its weight.
-pub(crate) fn rms_norm(simd: Simd, x: &[f32], weights: &[f32], epsilon: f32, out: &mut [f32]) {
-    let mean = dot(simd, x, x) / x.len() as f32;
-    let scale = 1.0 / (mean + epsilon).sqrt();
-    for ((out, x), weight) in out.iter_mut().zip(x).zip(weights) {
-        *out = x * scale * weight;
-    }
-}
-
-/// Turns scores into probabilities.
-pub(crate) fn softmax(scores: &mut [f32]) {
-    let largest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    for score in &mut *scores {
-        *score = exp(*score - largest);
-    }
-    // Eight sums side by side: a single one would wait for each addition.
-    let mut sums = [0.0; 8];
-    let (chunks, rest) = scores.as_chunks::<8>();
-    for chunk in chunks {
-        for (sum, x) in sums.iter_mut().zip(chunk) {
-            *sum += x;
+vectorized! {
+    /// Scales `x` to a mean square of 1, then each element by its weight.
+    pub(crate) fn rms_norm(simd: Simd, x: &[f32], weights: &[f32], epsilon: f32, out: &mut [f32]) {
+        let mean = dot(x, x) / x.len() as f32;
+        let scale = 1.0 / (mean + epsilon).sqrt();
+        for ((out, x), weight) in out.iter_mut().zip(x).zip(weights) {
+            *out = x * scale * weight;
         }
     }
-    for (sum, x) in sums.iter_mut().zip(rest) {
-        *sum += x;
-    }
-    let scale = 1.0 / sums.iter().sum::<f32>();
-    for score in scores {
-        *score *= scale;
+}
+
+vectorized! {
+    /// The products of a query with each key, times a scale.
+    pub(crate) fn scores(simd: Simd, query: &[f32], keys: &[f32], scale: f32, out: &mut [f32]) {
+        for (out, key) in out.iter_mut().zip(keys.chunks_exact(query.len())) {
+            *out = dot(query, key) * scale;
+        }
     }
 }
 
-/// `gate * sigmoid(gate) * up`, into `gate`.
-pub(crate) fn swiglu(gate: &mut [f32], up: &[f32]) {
-    for (gate, up) in gate.iter_mut().zip(up) {
-        *gate = *gate / (1.0 + exp(-*gate)) * up;
+vectorized! {
+    /// The sum of vectors as long as `out`, each times its weight.
+    pub(crate) fn weighted_sum(simd: Simd, weights: &[f32], vectors: &[f32], out: &mut [f32]) {
+        let width = out.len();
+        // So many elements at a time stay in registers.
+        for (part, out) in out.chunks_mut(64).enumerate() {
+            let mut sums = [0.0; 64];
+            for (weight, vector) in weights.iter().zip(vectors.chunks_exact(width)) {
+                let vector = &vector[part * 64..];
+                if let Some(vector) = vector.first_chunk::<64>() {
+                    for (sum, x) in sums.iter_mut().zip(vector) {
+                        *sum += weight * x;
+                    }
+                } else {
+                    for (sum, x) in sums.iter_mut().zip(vector) {
+                        *sum += weight * x;
+                    }
+                }
+            }
+            out.copy_from_slice(&sums[..out.len()]);
+        }
+    }
+}
+
+vectorized! {
+    /// Turns scores into probabilities.
+    pub(crate) fn softmax(simd: Simd, scores: &mut [f32]) {
+        // Sixteen results side by side: a single one would wait for each step.
+        let mut largest = [f32::NEG_INFINITY; 16];
+        let (chunks, rest) = scores.as_chunks::<16>();
+        for chunk in chunks {
+            for (largest, x) in largest.iter_mut().zip(chunk) {
+                *largest = if *x > *largest { *x } else { *largest };
+            }
+        }
+        let mut most = f32::NEG_INFINITY;
+        for x in largest.iter().chain(rest) {
+            most = if *x > most { *x } else { most };
+        }
+        let mut sums = [0.0; 16];
+        let (chunks, rest) = scores.as_chunks_mut::<16>();
+        for chunk in chunks {
+            for (sum, x) in sums.iter_mut().zip(chunk) {
+                *x = exp(*x - most);
+                *sum += *x;
+            }
+        }
+        for (sum, x) in sums.iter_mut().zip(rest) {
+            *x = exp(*x - most);
+            *sum += *x;
+        }
+        let scale = 1.0 / sums.iter().sum::<f32>();
+        for score in scores {
+            *score *= scale;
+        }
+    }
+}
+
+vectorized! {
+    /// `gate * sigmoid(gate) * up`, into `gate`.
+    pub(crate) fn swiglu(simd: Simd, gate: &mut [f32], up: &[f32]) {
+        for (gate, up) in gate.iter_mut().zip(up) {
+            *gate = *gate / (1.0 + exp(-*gate)) * up;
+        }
     }
 }
 
 /// e^x for x from -87 to 88, beyond which it stays as it is there. NaN is NaN.
 ///
 /// Without branches or calls, so that the compiler computes several at once.
-#[inline]
+#[inline(always)]
 fn exp(x: f32) -> f32 {
     // x = n * ln 2 + r with a whole n: e^x = 2^n * e^r, |r| < 0.35.
     // Adding 1.5 * 2^23 rounds, and leaves n in the lowest bits.
@@ -90,7 +138,7 @@ mod tests {
     fn softmax_of_logarithms_is_their_share() {
         // By hand: 1, 2 and 5 of 8.
         let mut scores = [1.0_f32.ln(), 2.0_f32.ln(), 5.0_f32.ln()];
-        softmax(&mut scores);
+        softmax(Simd::detect(), &mut scores);
         for (found, expected) in scores.iter().zip([0.125, 0.25, 0.625]) {
             assert!((found - expected).abs() < 1e-6, "{scores:?}");
         }

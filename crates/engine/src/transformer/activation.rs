@@ -1,7 +1,7 @@
 //! The functions of a feed-forward network's gate, and the one that keeps
 //! numbers below a limit.
 
-use crate::math::swiglu;
+use crate::{math::swiglu, weights::Simd};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activation {
@@ -15,7 +15,7 @@ impl Activation {
     /// The activated gate times `up`, into `gate`.
     pub(super) fn apply(self, gate: &mut [f32], up: &[f32]) {
         match self {
-            Self::Silu => swiglu(gate, up),
+            Self::Silu => swiglu(Simd::detect(), gate, up),
             Self::GeluTanh => {
                 for (gate, up) in gate.iter_mut().zip(up) {
                     *gate = gelu_tanh(*gate) * up;

@@ -5,8 +5,8 @@ use super::{
     cache::{Head, Numbers, Stored},
 };
 use crate::{
-    math::softmax,
-    weights::{Simd, dot},
+    math::{scores, softmax, weighted_sum},
+    weights::Simd,
 };
 
 /// How a head looks at tokens.
@@ -40,21 +40,15 @@ impl Look {
         out: &mut [f32],
     ) {
         let simd = Simd::detect();
-        let width = query.len();
-        let mut spare = vec![0.0; width];
-        let range = tokens.start * width..tokens.end * width;
-        let keys = keys[range.clone()].chunks_exact(width);
-        let mut weights: Vec<f32> =
-            keys.map(|key| dot(simd, query, T::read(key, &mut spare)) * self.scale).collect();
+        let range = tokens.start * query.len()..tokens.end * query.len();
+        let mut weights = vec![0.0; tokens.len()];
+        let mut spare = T::spare(range.len());
+        let keys = T::read(&keys[range.clone()], &mut spare);
+        scores(simd, query, keys, self.scale, &mut weights);
         if let Some(cap) = self.cap {
             soft_cap(&mut weights, cap);
         }
-        softmax(&mut weights);
-        out.fill(0.0);
-        for (weight, value) in weights.iter().zip(values[range].chunks_exact(width)) {
-            for (out, x) in out.iter_mut().zip(T::read(value, &mut spare)) {
-                *out += weight * x;
-            }
-        }
+        softmax(simd, &mut weights);
+        weighted_sum(simd, &weights, T::read(&values[range], &mut spare), out);
     }
 }

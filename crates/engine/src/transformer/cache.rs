@@ -112,17 +112,28 @@ impl Numbers {
 
 /// A number as it is remembered.
 pub(super) trait Stored: Copy {
+    /// Memory in which so many numbers can be read.
+    fn spare(count: usize) -> Vec<f32>;
+
     /// The numbers, in `spare` if they are not as they should be.
     fn read<'a>(numbers: &'a [Self], spare: &'a mut [f32]) -> &'a [f32];
 }
 
 impl Stored for f32 {
+    fn spare(_: usize) -> Vec<f32> {
+        Vec::new()
+    }
+
     fn read<'a>(numbers: &'a [Self], _: &'a mut [f32]) -> &'a [f32] {
         numbers
     }
 }
 
 impl Stored for f16 {
+    fn spare(count: usize) -> Vec<f32> {
+        vec![0.0; count]
+    }
+
     fn read<'a>(numbers: &'a [Self], spare: &'a mut [f32]) -> &'a [f32] {
         numbers.convert_to_f32_slice(spare);
         spare

@@ -150,7 +150,9 @@ impl Transformer {
             look.back(query, &heads[head / shared], start..end, out);
         };
         let tasks = out.chunks_exact_mut(width).enumerate();
-        match threads.split(tokens * (before + tokens) * queries * width) {
+        // Twice as many multiplications, and several times as many bytes for each
+        // as in a product with weights.
+        match threads.split(4 * tokens * (before + tokens) * queries * width) {
             Split::Whole => tasks.for_each(|(index, out)| look(index, out)),
             Split::Parts(_) => threads.for_each(tasks.collect(), |(index, out)| look(index, out)),
         }

@@ -309,7 +309,8 @@ fn tensors_that_do_not_fit_are_named() {
         ),
         (
             changed("blk.1.ffn_up.weight", &[8, 6], 26, 192),
-            "the tensor 'blk.1.ffn_up.weight' has the type I32; supported are: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q6_K",
+            "the tensor 'blk.1.ffn_up.weight' has the type I32; supported are: F32, F16, BF16, Q8_0, \
+             Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS",
         ),
         (
             sample().tensor_f32("blk.0.attn_norm.bias", &[8], &[0.0; 8]),

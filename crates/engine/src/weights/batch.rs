@@ -1,14 +1,19 @@
 //! Vectors, as they come and as the formats of weights want them.
 
+use super::{
+    aligned::Aligned,
+    simd::{Simd, vectorized},
+};
+
 /// How a format of weights wants the other side of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     /// As it is.
     F32,
-    /// Rounded to 8 bits in blocks of 32.
-    Q8,
-    /// Rounded to 8 bits in blocks of 256.
-    Q8k,
+    /// Rounded to 8 bits in groups of 16.
+    Groups16,
+    /// Rounded to 8 bits in groups of 32.
+    Groups32,
 }
 
 /// Some vectors of one length, to be multiplied with the same matrices.
@@ -17,45 +22,9 @@ pub(crate) struct Batch {
     count: usize,
     columns: usize,
     numbers: Vec<f32>,
-    q8: Q8,
-    q8k: Q8k,
+    groups16: Groups<16>,
+    groups32: Groups<32>,
     spare: Vec<f32>,
-}
-
-#[derive(Debug, Default)]
-struct Q8 {
-    ready: bool,
-    integers: Vec<[i8; 32]>,
-    scales: Vec<f32>,
-    sums: Vec<f32>,
-}
-
-#[derive(Debug, Default)]
-struct Q8k {
-    ready: bool,
-    integers: Vec<[[i8; 32]; 8]>,
-    scales: Vec<f32>,
-    sums: Vec<[i16; 16]>,
-}
-
-/// A vector in blocks of 32: number `i` is `scale * integer`. Integers are
-/// from -127 to 127.
-#[derive(Clone, Copy)]
-pub(super) struct Q8Vector<'a> {
-    pub(super) integers: &'a [[i8; 32]],
-    pub(super) scales: &'a [f32],
-    /// The sum of the block's integers, times the scale.
-    pub(super) sums: &'a [f32],
-}
-
-/// A vector in blocks of 256: number `i` is `scale * integer`. Integers are
-/// from -127 to 127.
-#[derive(Clone, Copy)]
-pub(super) struct Q8kVector<'a> {
-    pub(super) integers: &'a [[[i8; 32]; 8]],
-    pub(super) scales: &'a [f32],
-    /// For each 16 integers, their sum.
-    pub(super) sums: &'a [[i16; 16]],
 }
 
 impl Batch {
@@ -64,8 +33,8 @@ impl Batch {
     pub(crate) fn refill(&mut self, count: usize, columns: usize) -> &mut [f32] {
         self.count = count;
         self.columns = columns;
-        self.q8.ready = false;
-        self.q8k.ready = false;
+        self.groups16.ready = false;
+        self.groups32.ready = false;
         self.numbers.resize(count * columns, 0.0);
         &mut self.numbers
     }
@@ -87,86 +56,198 @@ impl Batch {
         &self.numbers[index * self.columns..][..self.columns]
     }
 
-    pub(super) fn q8_vector(&self, index: usize) -> Q8Vector<'_> {
-        let blocks = self.columns / 32;
-        Q8Vector {
-            integers: &self.q8.integers[index * blocks..][..blocks],
-            scales: &self.q8.scales[index * blocks..][..blocks],
-            sums: &self.q8.sums[index * blocks..][..blocks],
-        }
-    }
-
-    pub(super) fn q8k_vector(&self, index: usize) -> Q8kVector<'_> {
-        let blocks = self.columns / 256;
-        Q8kVector {
-            integers: &self.q8k.integers[index * blocks..][..blocks],
-            scales: &self.q8k.scales[index * blocks..][..blocks],
-            sums: &self.q8k.sums[index * blocks..][..blocks],
+    /// In groups of 16 or 32, once encoded.
+    pub(super) fn rounded(&self, encoding: Encoding) -> Rounded<'_> {
+        match encoding {
+            Encoding::F32 => unreachable!("what is not rounded has no groups"),
+            Encoding::Groups16 => self.groups16.rounded(),
+            Encoding::Groups32 => self.groups32.rounded(),
         }
     }
 
     /// Makes one more form of the vectors, unless it is there.
-    pub(super) fn encode(&mut self, encoding: Encoding) {
+    pub(super) fn encode(&mut self, simd: Simd, encoding: Encoding) {
+        let Self { count, columns, numbers, groups16, groups32, .. } = self;
         match encoding {
             Encoding::F32 => {}
-            Encoding::Q8 if self.q8.ready => {}
-            Encoding::Q8 => self.q8.encode(&self.numbers),
-            Encoding::Q8k if self.q8k.ready => {}
-            Encoding::Q8k => self.q8k.encode(&self.numbers),
+            Encoding::Groups16 => groups16.encode(simd, numbers, *count, *columns),
+            Encoding::Groups32 => groups32.encode(simd, numbers, *count, *columns),
         }
     }
 }
 
-// Rows of weights are whole blocks, and vectors are as long as rows: a block
-// never reaches into the next vector.
+/// Groups go in fours, the last of which is filled up with zeros.
+pub(super) const FOUR: usize = 4;
 
-impl Q8 {
-    fn encode(&mut self, numbers: &[f32]) {
-        self.ready = true;
-        self.integers.clear();
-        self.scales.clear();
-        self.sums.clear();
-        for block in numbers.as_chunks::<32>().0 {
-            let (scale, integers) = round(block);
-            let sum: i32 = integers.iter().map(|&integer| i32::from(integer)).sum();
-            self.integers.push(integers);
-            self.scales.push(scale);
-            self.sums.push(scale * sum as f32);
+/// From so many vectors on, kernels take them side by side in lanes.
+const SIDE_BY_SIDE: usize = 3;
+
+/// Vectors in groups of `G` integers with a common scale: a number is
+/// `scale * integer`, and integers are from -127 to 127. How a vector is rounded
+/// depends on nothing but itself.
+#[derive(Debug, Default)]
+struct Groups<const G: usize> {
+    ready: bool,
+    lanes: usize,
+    fours: usize,
+    integers: Aligned<i8>,
+    scales: Aligned<f32>,
+    sums: Aligned<f32>,
+    integer_sums: Aligned<i32>,
+}
+
+/// The same, to read: blocks of `lanes` vectors each, one after the other.
+///
+/// With one lane, a block holds the groups' integers in order, and each of the
+/// other numbers four times, for four rows of weights. With more, group `4 i + j`
+/// of the block stands at `j * fours + i`; there are 4 integers of the first
+/// vector, 4 of the next, and so on, then the next 4 of each; and each of the
+/// other numbers once for each vector. Vectors that are missing are zero.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rounded<'a> {
+    /// Integers in a group.
+    group: usize,
+    pub(super) lanes: usize,
+    /// Groups of a vector, divided by four.
+    pub(super) fours: usize,
+    pub(super) integers: &'a [i8],
+    pub(super) scales: &'a [f32],
+    /// The sums of a group's integers, times the scale.
+    pub(super) sums: &'a [f32],
+    /// The sums of a group's integers.
+    pub(super) integer_sums: &'a [i32],
+}
+
+impl<'a> Rounded<'a> {
+    /// One block of vectors.
+    pub(super) fn block(&self, index: usize) -> Self {
+        let groups = self.fours * FOUR;
+        let numbers = groups * if self.lanes == 1 { FOUR } else { self.lanes };
+        let integers = groups * self.group * self.lanes;
+        let of = |length: usize| index * length..(index + 1) * length;
+        Self {
+            group: self.group,
+            lanes: self.lanes,
+            fours: self.fours,
+            integers: &self.integers[of(integers)],
+            scales: &self.scales[of(numbers)],
+            sums: &self.sums[of(numbers)],
+            integer_sums: &self.integer_sums[of(numbers)],
         }
     }
 }
 
-impl Q8k {
-    fn encode(&mut self, numbers: &[f32]) {
+impl<const G: usize> Groups<G> {
+    fn rounded(&self) -> Rounded<'_> {
+        Rounded {
+            group: G,
+            lanes: self.lanes,
+            fours: self.fours,
+            integers: self.integers.get(),
+            scales: self.scales.get(),
+            sums: self.sums.get(),
+            integer_sums: self.integer_sums.get(),
+        }
+    }
+
+    fn encode(&mut self, simd: Simd, numbers: &[f32], count: usize, columns: usize) {
+        if self.ready {
+            return;
+        }
         self.ready = true;
-        self.integers.clear();
-        self.scales.clear();
-        self.sums.clear();
-        for block in numbers.as_chunks::<256>().0 {
-            let (scale, integers) = round(block);
-            let (groups, _) = integers.as_chunks::<16>();
-            let sums = groups.iter().map(|group| group.iter().map(|&i| i16::from(i)).sum());
-            let mut out = [0; 16];
-            for (out, sum) in out.iter_mut().zip(sums) {
-                *out = sum;
+        self.fours = (columns / G).div_ceil(FOUR);
+        self.lanes = match count {
+            ..SIDE_BY_SIDE => 1,
+            SIDE_BY_SIDE..=8 => 8,
+            _ => 16,
+        };
+        let blocks = count.div_ceil(self.lanes);
+        let groups = self.fours * FOUR;
+        let numbers_len = blocks * groups * if self.lanes == 1 { FOUR } else { self.lanes };
+        let out = Places {
+            lanes: self.lanes,
+            fours: self.fours,
+            integers: self.integers.zeros(blocks * self.lanes * groups * G),
+            scales: self.scales.zeros(numbers_len),
+            sums: self.sums.zeros(numbers_len),
+            integer_sums: self.integer_sums.zeros(numbers_len),
+        };
+        if G == 16 {
+            round_groups_of_16(simd, numbers, columns, out);
+        } else {
+            round_groups_of_32(simd, numbers, columns, out);
+        }
+    }
+}
+
+/// Where [`Groups`] are written.
+struct Places<'a> {
+    lanes: usize,
+    fours: usize,
+    integers: &'a mut [i8],
+    scales: &'a mut [f32],
+    sums: &'a mut [f32],
+    integer_sums: &'a mut [i32],
+}
+
+vectorized! {
+    fn round_groups_of_16(simd: Simd, numbers: &[f32], columns: usize, out: Places<'_>) {
+        out.round::<16>(numbers, columns);
+    }
+}
+
+vectorized! {
+    fn round_groups_of_32(simd: Simd, numbers: &[f32], columns: usize, out: Places<'_>) {
+        out.round::<32>(numbers, columns);
+    }
+}
+
+impl Places<'_> {
+    /// Rows of weights are whole groups, and vectors are as long as rows: a
+    /// group never reaches into the next vector.
+    #[inline(always)]
+    fn round<const G: usize>(self, numbers: &[f32], columns: usize) {
+        let Places { lanes, fours, integers, scales, sums, integer_sums } = self;
+        let groups = fours * FOUR;
+        for (index, vector) in numbers.chunks_exact(columns).enumerate() {
+            let (block, lane) = (index / lanes, index % lanes);
+            for (group, numbers) in vector.as_chunks::<G>().0.iter().enumerate() {
+                let (scale, rounded) = round(numbers);
+                let sum: i32 = rounded.iter().map(|&integer| i32::from(integer)).sum();
+                if lanes == 1 {
+                    let at = block * groups + group;
+                    integers[at * G..][..G].copy_from_slice(&rounded);
+                    scales[at * FOUR..][..FOUR].fill(scale);
+                    sums[at * FOUR..][..FOUR].fill(scale * sum as f32);
+                    integer_sums[at * FOUR..][..FOUR].fill(sum);
+                } else {
+                    let at = block * groups + group % FOUR * fours + group / FOUR;
+                    let integers = integers[at * G * lanes..][..G * lanes].as_chunks_mut::<4>().0;
+                    for (j, four) in rounded.as_chunks::<4>().0.iter().enumerate() {
+                        integers[j * lanes + lane] = *four;
+                    }
+                    scales[at * lanes + lane] = scale;
+                    sums[at * lanes + lane] = scale * sum as f32;
+                    integer_sums[at * lanes + lane] = sum;
+                }
             }
-            let (rows, _) = integers.as_chunks::<32>();
-            self.integers.push(*rows.first_chunk().expect("256 integers are 8 times 32"));
-            self.scales.push(scale);
-            self.sums.push(out);
         }
     }
 }
 
 /// The nearest integers from -127 to 127 with a common scale.
 ///
-/// A block with a number that is not finite gets the scale NaN, so that
+/// A group with a number that is not finite gets the scale NaN, so that
 /// whatever is computed from it is NaN too.
-fn round<const N: usize>(block: &[f32; N]) -> (f32, [i8; N]) {
+#[inline(always)]
+fn round<const N: usize>(group: &[f32; N]) -> (f32, [i8; N]) {
     // As bits without sign, larger means farther from zero, and NaN is the
     // largest of all.
-    let largest = block.iter().map(|x| x.to_bits() & 0x7fff_ffff).max();
-    let largest = f32::from_bits(largest.expect("a block is not empty"));
+    let mut largest = 0;
+    for x in group {
+        largest = largest.max(x.to_bits() & 0x7fff_ffff);
+    }
+    let largest = f32::from_bits(largest);
     if !largest.is_finite() {
         return (f32::NAN, [0; N]);
     }
@@ -180,6 +261,9 @@ fn round<const N: usize>(block: &[f32; N]) -> (f32, [i8; N]) {
     // the lowest bits of the sum are the integer. Unlike a call of `round`
     // this can be done for many numbers at once.
     const SHIFT: f32 = 12_582_912.0;
-    let integers = block.map(|x| (x * reciprocal + SHIFT).to_bits() as i8);
+    let mut integers = [0; N];
+    for (integer, x) in integers.iter_mut().zip(group) {
+        *integer = (x * reciprocal + SHIFT).to_bits() as i8;
+    }
     (scale, integers)
 }

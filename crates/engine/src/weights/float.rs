@@ -2,20 +2,22 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
-use std::{fmt::Debug, marker::PhantomData};
+use std::{array, fmt::Debug, marker::PhantomData};
 
 use super::{
-    Format, Simd,
+    AnyFormat, Simd,
     batch::{Batch, Encoding},
     half::{from_bf16, from_f16},
 };
 use crate::TensorType;
-#[cfg(target_arch = "x86_64")]
-use crate::weights::simd::avx2;
 
 /// A product has this many partial sums: element `i` goes to sum `i % LANES`,
 /// and at the end the upper half is added to the lower until one is left.
 const LANES: usize = 16;
+
+/// How many vectors a row is multiplied with at a time: its weights are read
+/// once for all of them.
+const TILE: usize = 4;
 
 /// A type of number.
 pub(super) trait Element: Debug + Sync + 'static {
@@ -35,31 +37,6 @@ pub(super) trait Element: Debug + Sync + 'static {
     #[cfg(target_arch = "x86_64")]
     #[allow(unsafe_code)]
     unsafe fn load_8(elements: &[Self::Bytes; 8]) -> __m256;
-}
-
-/// The numbers of a vector.
-#[derive(Debug)]
-pub(super) struct Own;
-
-impl Element for Own {
-    const TYPE: TensorType = TensorType::F32;
-    type Bytes = f32;
-
-    fn elements(_: &[u8]) -> &[f32] {
-        unreachable!("vectors are not stored as bytes")
-    }
-
-    fn read(number: f32) -> f32 {
-        number
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[allow(unsafe_code)]
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn load_8(elements: &[f32; 8]) -> __m256 {
-        avx2::load_f32(elements)
-    }
 }
 
 #[derive(Debug)]
@@ -146,43 +123,77 @@ impl<E> Floats<E> {
     pub(super) const NEW: Self = Self(PhantomData);
 }
 
-impl<E: Element> Format for Floats<E> {
-    const TYPE: TensorType = E::TYPE;
-    const ENCODING: Encoding = Encoding::F32;
-    type Input<'a> = &'a [f32];
-
-    fn input(batch: &Batch, index: usize) -> &[f32] {
-        batch.vector(index)
+impl<E: Element> AnyFormat for Floats<E> {
+    fn tensor_type(&self) -> TensorType {
+        E::TYPE
     }
 
-    fn decode(row: &[u8], out: &mut [f32]) {
+    fn encoding(&self) -> Encoding {
+        Encoding::F32
+    }
+
+    fn decode_row(&self, row: &[u8], out: &mut [f32]) {
         for (out, &element) in out.iter_mut().zip(E::elements(row)) {
             *out = E::read(element);
         }
     }
 
-    fn dot<const N: usize>(row: &[u8], inputs: [&[f32]; N]) -> [f32; N] {
-        dot_portable::<E, N>(E::elements(row), inputs)
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[allow(unsafe_code)]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn dot_avx2<const N: usize>(row: &[u8], inputs: [&[f32]; N]) -> [f32; N] {
-        dot_avx2::<E, N>(E::elements(row), inputs)
+    fn multiply_rows(
+        &self,
+        simd: Simd,
+        rows: &[u8],
+        row_bytes: usize,
+        batch: &Batch,
+        out: &mut [f32],
+    ) {
+        let count = batch.count();
+        for (row, out) in rows.chunks_exact(row_bytes).zip(out.chunks_exact_mut(count)) {
+            let row = E::elements(row);
+            let (tiles, rest) = out.as_chunks_mut::<TILE>();
+            let rest_start = tiles.len() * TILE;
+            for (tile, out) in tiles.iter_mut().enumerate() {
+                let inputs = array::from_fn(|i| batch.vector(tile * TILE + i));
+                *out = dispatch::<E, TILE>(simd, row, inputs);
+            }
+            for (i, out) in rest.iter_mut().enumerate() {
+                [*out] = dispatch::<E, 1>(simd, row, [batch.vector(rest_start + i)]);
+            }
+        }
     }
 }
 
-/// The product of two vectors of equal length.
 #[allow(unsafe_code)]
-pub(crate) fn dot(simd: Simd, a: &[f32], b: &[f32]) -> f32 {
-    let [product] = match simd {
-        Simd::Portable => dot_portable::<Own, 1>(a, [b]),
+fn dispatch<E: Element, const N: usize>(
+    simd: Simd,
+    row: &[E::Bytes],
+    inputs: [&[f32]; N],
+) -> [f32; N] {
+    match simd {
+        Simd::Portable => dot_portable::<E, N>(row, inputs),
         // SAFETY: the value proves that the machine has AVX2 and F16C.
         #[cfg(target_arch = "x86_64")]
-        Simd::Avx2(_) => unsafe { dot_avx2::<Own, 1>(a, [b]) },
-    };
-    product
+        Simd::Avx2(_) | Simd::AvxVnni(_) | Simd::Avx512(_) => unsafe {
+            dot_avx2::<E, N>(row, inputs)
+        },
+    }
+}
+
+/// The product of two vectors of equal length, to be inlined where the compiler
+/// may use more instructions than every machine has.
+#[inline(always)]
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let (a, a_rest) = a.as_chunks::<LANES>();
+    let (b, b_rest) = b.as_chunks::<LANES>();
+    let mut lanes = [0.0; LANES];
+    for (a, b) in a.iter().zip(b) {
+        for i in 0..LANES {
+            lanes[i] += a[i] * b[i];
+        }
+    }
+    for (lane, (a, b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
+        *lane += a * b;
+    }
+    sum_lanes(lanes)
 }
 
 fn dot_portable<E: Element, const N: usize>(row: &[E::Bytes], inputs: [&[f32]; N]) -> [f32; N] {
@@ -252,7 +263,8 @@ fn add_rest<E: Element>(
 }
 
 /// The sum of all lanes; their number is a power of two.
-pub(super) fn sum_lanes<const L: usize>(mut lanes: [f32; L]) -> f32 {
+#[inline(always)]
+fn sum_lanes<const L: usize>(mut lanes: [f32; L]) -> f32 {
     let mut half = L / 2;
     while half > 0 {
         for i in 0..half {
@@ -261,4 +273,42 @@ pub(super) fn sum_lanes<const L: usize>(mut lanes: [f32; L]) -> f32 {
         half /= 2;
     }
     lanes[0]
+}
+
+/// Loads, whose sizes the types of their arguments prove.
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod avx2 {
+    use std::arch::x86_64::*;
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn load_16(bytes: &[u8; 16]) -> __m128i {
+        // SAFETY: the array has 16 bytes; the load needs no alignment.
+        unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn load_32(bytes: &[u8; 32]) -> __m256i {
+        // SAFETY: the array has 32 bytes; the load needs no alignment.
+        unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn load_f32(numbers: &[f32; 8]) -> __m256 {
+        // SAFETY: the array has 32 bytes; the load needs no alignment.
+        unsafe { _mm256_loadu_ps(numbers.as_ptr()) }
+    }
+
+    /// The sum of eight lanes, in the order of [`sum_lanes`](super::sum_lanes).
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn sum_f32(lanes: __m256) -> f32 {
+        let four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        let one = _mm_add_ss(two, _mm_shuffle_ps::<1>(two, two));
+        _mm_cvtss_f32(one)
+    }
 }

@@ -1,82 +1,71 @@
 //! Weight matrices in the formats of GGUF, and their products with vectors.
 //!
-//! A format is one small file and one line of [`FORMATS`]. Each has its
-//! product twice, in portable code and for AVX2, and both give the same bits:
-//! each element of a result is one sum in an order that the format fixes,
+//! A format is one small file and one line of [`FORMATS`]. Products are computed
+//! with the best instructions that the machine has, and always give the same
+//! bits: each element of a result is one sum in an order that the format fixes,
 //! without fused multiply-adds. So a result depends neither on the machine nor
 //! on how the work was divided.
 
+mod aligned;
 mod batch;
-mod blocks32;
 mod float;
+mod formats;
+mod grouped;
 mod half;
-mod q4_0;
-mod q4_1;
-mod q6_k;
-mod q8_0;
 mod simd;
 #[cfg(test)]
 mod tests;
 
-use std::{array, fmt::Debug};
+use std::fmt::Debug;
 
-pub(crate) use self::{batch::Batch, float::dot, simd::Simd};
-use self::{batch::Encoding, blocks32::Blocks32, float::Floats};
+pub(crate) use self::{
+    batch::Batch,
+    float::dot,
+    simd::{Simd, vectorized},
+};
+use self::{
+    batch::Encoding,
+    float::Floats,
+    formats::{
+        iq4_nl::IQ4_NL, iq4_xs::IQ4_XS, q2_k::Q2_K, q3_k::Q3_K, q4_0::Q4_0, q4_1::Q4_1, q4_k::Q4_K,
+        q5_0::Q5_0, q5_1::Q5_1, q5_k::Q5_K, q6_k::Q6_K, q8_0::Q8_0,
+    },
+    grouped::{Grouped, ROWS},
+};
 use crate::{
     TensorType,
     gguf::TensorData,
     threads::{Split, Threads},
 };
 
-/// Every format that the engine computes with.
-static FORMATS: [&dyn AnyFormat; 7] = [
+/// Every format that the engine computes with. Where there are three numbers,
+/// they are the bytes of a block, its weights, and its groups.
+static FORMATS: [&dyn AnyFormat; 15] = [
     &Floats::<float::F32>::NEW,
     &Floats::<float::F16>::NEW,
     &Floats::<float::Bf16>::NEW,
-    &Blocks32::<q8_0::Q8_0>::NEW,
-    &Blocks32::<q4_0::Q4_0>::NEW,
-    &Blocks32::<q4_1::Q4_1>::NEW,
-    &q6_k::Q6K,
+    &Grouped::<Q8_0, 34, 32, 1>::NEW,
+    &Grouped::<Q4_0, 18, 32, 1>::NEW,
+    &Grouped::<Q4_1, 20, 32, 1>::NEW,
+    &Grouped::<Q5_0, 22, 32, 1>::NEW,
+    &Grouped::<Q5_1, 24, 32, 1>::NEW,
+    &Grouped::<Q2_K, 84, 256, 16>::NEW,
+    &Grouped::<Q3_K, 110, 256, 16>::NEW,
+    &Grouped::<Q4_K, 144, 256, 8>::NEW,
+    &Grouped::<Q5_K, 176, 256, 8>::NEW,
+    &Grouped::<Q6_K, 210, 256, 16>::NEW,
+    &Grouped::<IQ4_NL, 18, 32, 1>::NEW,
+    &Grouped::<IQ4_XS, 136, 256, 8>::NEW,
 ];
 
-/// How many vectors a row is multiplied with at a time: its weights are
-/// unpacked once for all of them.
-const TILE: usize = 4;
-
 /// A way to store weights.
-trait Format: Debug + Sync {
-    const TYPE: TensorType;
-
-    /// How the other side of the product must be stored.
-    const ENCODING: Encoding;
-
-    /// One vector of a batch.
-    type Input<'a>: Copy;
-
-    fn input(batch: &Batch, index: usize) -> Self::Input<'_>;
-
-    /// The weights of a row as numbers.
-    fn decode(row: &[u8], out: &mut [f32]);
-
-    /// The products of a row with `N` vectors.
-    fn dot<const N: usize>(row: &[u8], inputs: [Self::Input<'_>; N]) -> [f32; N];
-
-    /// The same to the last bit, for machines with AVX2 and F16C.
-    ///
-    /// # Safety
-    ///
-    /// The machine must have both.
-    #[cfg(target_arch = "x86_64")]
-    #[allow(unsafe_code)]
-    unsafe fn dot_avx2<const N: usize>(row: &[u8], inputs: [Self::Input<'_>; N]) -> [f32; N];
-}
-
-/// A [`Format`] behind a pointer.
 trait AnyFormat: Debug + Sync {
     fn tensor_type(&self) -> TensorType;
 
+    /// How the other side of the product must be stored.
     fn encoding(&self) -> Encoding;
 
+    /// The weights of a row as numbers.
     fn decode_row(&self, row: &[u8], out: &mut [f32]);
 
     /// Multiplies rows that follow each other with every vector of a batch:
@@ -91,59 +80,33 @@ trait AnyFormat: Debug + Sync {
     );
 }
 
-impl<F: Format> AnyFormat for F {
-    fn tensor_type(&self) -> TensorType {
-        F::TYPE
-    }
-
-    fn encoding(&self) -> Encoding {
-        F::ENCODING
-    }
-
-    fn decode_row(&self, row: &[u8], out: &mut [f32]) {
-        F::decode(row, out);
-    }
-
-    fn multiply_rows(
-        &self,
-        simd: Simd,
-        rows: &[u8],
-        row_bytes: usize,
-        batch: &Batch,
-        out: &mut [f32],
-    ) {
-        let count = batch.count();
-        for (row, out) in rows.chunks_exact(row_bytes).zip(out.chunks_exact_mut(count)) {
-            let (tiles, rest) = out.as_chunks_mut::<TILE>();
-            let rest_start = tiles.len() * TILE;
-            for (tile, out) in tiles.iter_mut().enumerate() {
-                let inputs = array::from_fn(|i| F::input(batch, tile * TILE + i));
-                *out = dispatch::<F, TILE>(simd, row, inputs);
-            }
-            for (i, out) in rest.iter_mut().enumerate() {
-                [*out] = dispatch::<F, 1>(simd, row, [F::input(batch, rest_start + i)]);
-            }
-        }
-    }
-}
-
-#[allow(unsafe_code)]
-fn dispatch<F: Format, const N: usize>(
-    simd: Simd,
-    row: &[u8],
-    inputs: [F::Input<'_>; N],
-) -> [f32; N] {
-    match simd {
-        Simd::Portable => F::dot(row, inputs),
-        // SAFETY: the value proves that the machine has AVX2 and F16C.
-        #[cfg(target_arch = "x86_64")]
-        Simd::Avx2(_) => unsafe { F::dot_avx2(row, inputs) },
-    }
-}
-
 /// The names of all formats, for messages.
 pub(crate) fn format_names() -> String {
     FORMATS.map(|format| format.tensor_type().name()).join(", ")
+}
+
+impl TensorType {
+    /// The numbers that `bytes`, whole blocks, stand for; `None` if they are no
+    /// whole blocks or the engine does not compute with the type.
+    ///
+    /// ```
+    /// use logitchain_engine::TensorType;
+    ///
+    /// // A scale of 0.5 in binary16, then 32 integers.
+    /// let mut block = [0; 34];
+    /// block[..3].copy_from_slice(&[0x00, 0x38, 3]);
+    /// assert_eq!(TensorType::Q8_0.decode(&block).unwrap()[..2], [1.5, 0.0]);
+    /// assert_eq!(TensorType::Q8_0.decode(&block[1..]), None);
+    /// ```
+    pub fn decode(self, bytes: &[u8]) -> Option<Vec<f32>> {
+        let format = FORMATS.iter().find(|format| format.tensor_type() == self)?;
+        if !bytes.len().is_multiple_of(self.block_bytes()) {
+            return None;
+        }
+        let mut numbers = vec![0.0; bytes.len() / self.block_bytes() * self.block_len()];
+        format.decode_row(bytes, &mut numbers);
+        Some(numbers)
+    }
 }
 
 /// A matrix of weights, which stay in the file.
@@ -213,7 +176,7 @@ fn multiply_with<const J: usize>(
     let mut work = 0;
     for (matrix, out) in &mut jobs {
         assert_eq!(batch.columns(), matrix.columns, "vectors must be as long as rows");
-        batch.encode(matrix.format.encoding());
+        batch.encode(simd, matrix.format.encoding());
         out.resize(count * matrix.rows, 0.0);
         work += count * matrix.rows * matrix.columns;
     }
@@ -228,7 +191,7 @@ fn multiply_with<const J: usize>(
         }
         Split::Parts(parts) => {
             let pieces = jobs.iter_mut().flat_map(|(matrix, out)| {
-                let rows = matrix.rows.div_ceil(parts);
+                let rows = matrix.rows.div_ceil(parts).next_multiple_of(ROWS);
                 let chunks = out.chunks_mut(rows * count).enumerate();
                 chunks.map(move |(i, out)| (&**matrix, i * rows, out))
             });
@@ -247,11 +210,17 @@ fn multiply_with<const J: usize>(
 
 /// Turns `rows` runs of numbers into runs of `rows` numbers.
 fn transpose(numbers: &mut Vec<f32>, rows: usize, spare: &mut Vec<f32>) {
+    // So few cache lines are written at a time that none is pushed out between
+    // two numbers, however their addresses fall.
+    const BLOCK: usize = 16;
     let columns = numbers.len() / rows;
     spare.resize(numbers.len(), 0.0);
-    for (row, run) in numbers.chunks_exact(columns).enumerate() {
-        for (column, &number) in run.iter().enumerate() {
-            spare[column * rows + row] = number;
+    for first in (0..columns).step_by(BLOCK) {
+        let used = first..columns.min(first + BLOCK);
+        for (row, run) in numbers.chunks_exact(columns).enumerate() {
+            for column in used.clone() {
+                spare[column * rows + row] = run[column];
+            }
         }
     }
     std::mem::swap(numbers, spare);

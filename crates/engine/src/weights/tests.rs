@@ -30,21 +30,13 @@ struct Case {
     numbers: Vec<f32>,
 }
 
-const KINDS: [TensorType; 7] = [
-    TensorType::F32,
-    TensorType::F16,
-    TensorType::BF16,
-    TensorType::Q8_0,
-    TensorType::Q4_0,
-    TensorType::Q4_1,
-    TensorType::Q6_K,
-];
-
 /// Random matrices with vectors. With `tame`, all numbers are of a size that
 /// models have; without, the weights are any bytes, with NaN and infinities.
 fn cases(tame: bool) -> impl Strategy<Value = Case> {
-    let sizes = (prop::sample::select(&KINDS[..]), 1..5_usize, 1..4_usize, 0..7_usize, 1..10_usize);
-    sizes.prop_flat_map(move |(kind, rows, blocks, more, count)| {
+    let sizes =
+        (prop::sample::select(&FORMATS[..]), 1..10_usize, 1..6_usize, 0..7_usize, 1..50_usize);
+    sizes.prop_flat_map(move |(format, rows, blocks, more, count)| {
+        let kind = format.tensor_type();
         // Rows of floating-point numbers may have any length.
         let columns = match kind.block_len() {
             1 => 17 * blocks + more,
@@ -64,17 +56,21 @@ fn cases(tame: bool) -> impl Strategy<Value = Case> {
 /// Gives every floating-point number in a tensor an absolute value below 2.
 fn calm(kind: TensorType, bytes: &mut [u8]) {
     let calm_f16 = |bytes: &mut [u8]| bytes[1] &= 0b1011_1111;
+    use TensorType::*;
     for block in bytes.chunks_exact_mut(kind.block_bytes()) {
         match kind {
-            TensorType::F32 => block[3] &= 0b1011_1111,
-            TensorType::F16 | TensorType::BF16 | TensorType::Q8_0 | TensorType::Q4_0 => {
-                calm_f16(block);
-            }
-            TensorType::Q4_1 => {
+            F32 => block[3] &= 0b1011_1111,
+            F16 | BF16 | Q8_0 | Q4_0 | Q5_0 | IQ4_NL | IQ4_XS => calm_f16(block),
+            Q4_1 | Q5_1 | Q4_K | Q5_K => {
                 calm_f16(block);
                 calm_f16(&mut block[2..]);
             }
-            TensorType::Q6_K => calm_f16(&mut block[208..]),
+            Q2_K => {
+                calm_f16(&mut block[80..]);
+                calm_f16(&mut block[82..]);
+            }
+            Q3_K => calm_f16(&mut block[108..]),
+            Q6_K => calm_f16(&mut block[208..]),
             _ => unreachable!("no such case"),
         }
     }
@@ -82,11 +78,13 @@ fn calm(kind: TensorType, bytes: &mut [u8]) {
 
 proptest! {
     #[test]
-    fn both_kernels_give_the_same_bits(case in cases(false)) {
+    fn all_kernels_give_the_same_bits(case in cases(false)) {
         let threads = Threads::new(1).unwrap();
         let portable = product(Simd::Portable, &threads, &case.matrix, &case.numbers);
-        let best = product(Simd::detect(), &threads, &case.matrix, &case.numbers);
-        prop_assert_eq!(bits(&portable), bits(&best));
+        for simd in Simd::all() {
+            let found = product(simd, &threads, &case.matrix, &case.numbers);
+            prop_assert_eq!(bits(&portable), bits(&found), "{:?}", simd);
+        }
     }
 
     #[test]
@@ -109,7 +107,7 @@ proptest! {
         let found = product(Simd::detect(), &threads, &matrix, &numbers);
         let step = match matrix.format.encoding() {
             Encoding::F32 => 0.0,
-            Encoding::Q8 | Encoding::Q8k => 8.0 / 127.0,
+            Encoding::Groups16 | Encoding::Groups32 => 8.0 / 127.0,
         };
         let mut row = vec![0.0; matrix.columns];
         for (v, vector) in numbers.chunks(matrix.columns).enumerate() {
@@ -211,6 +209,92 @@ fn blocks_are_decoded_as_the_format_lays_them_out() {
     assert_eq!(bits(&some), bits(&[17.0, -32.0, -16.0, 7.0, -16.0, -16.0]));
 
     assert_eq!(bits(&decoded(TensorType::BF16, &[0x80, 0x3f])), bits(&[1.0]));
+
+    // A bit above the lower halves of weights 0 and 16.
+    let mut block = [0; 22];
+    block[..7].copy_from_slice(&[0x00, 0x38, 1, 0, 1, 0, 0x21]);
+    let out = decoded(TensorType::Q5_0, &block);
+    assert_eq!(bits(&[out[0], out[1], out[16]]), bits(&[0.5, -8.0, 1.0]));
+
+    // The same with an offset of -1 instead of the fixed 16.
+    let mut block = [0; 24];
+    block[..9].copy_from_slice(&[0x00, 0x38, 0x00, 0xbc, 1, 0, 1, 0, 0x21]);
+    let out = decoded(TensorType::Q5_1, &block);
+    assert_eq!(bits(&[out[0], out[1], out[16]]), bits(&[7.5, -1.0, 8.0]));
+
+    // Places 0 and 15 of the table: -127 and 113.
+    let mut block = [0; 18];
+    block[..3].copy_from_slice(&[0x00, 0x38, 0xf0]);
+    let out = decoded(TensorType::IQ4_NL, &block);
+    assert_eq!(bits(&[out[0], out[16]]), bits(&[-63.5, 56.5]));
+}
+
+/// Expected values by hand, from the format's layout, as above.
+#[test]
+fn blocks_of_256_are_decoded_as_the_format_lays_them_out() {
+    let decoded = |kind, block: &[u8]| {
+        let mut out = vec![0.0; 256];
+        matrix(kind, 1, 256, block.to_vec()).decode_row(0, &mut out);
+        out
+    };
+    // Scales of 0.5 for scales and 1 for offsets; group 0 has the scale 3 and
+    // the offset 2, group 5 has 1 + 16 and 2 + 32, whose upper bits are in the
+    // bytes of group 1.
+    let mut front = [0; 16];
+    front[..5].copy_from_slice(&[0x00, 0x38, 0x00, 0x3c, 3]);
+    front[5] = 0x40;
+    front[8] = 2;
+    front[9] = 0x80;
+    front[13] = 0x21;
+    let mut block = [0; 144];
+    block[..16].copy_from_slice(&front);
+    block[16] = 0x74;
+    block[16 + 64] = 0x30;
+    let out = decoded(TensorType::Q4_K, &block);
+    let some = [out[0], out[1], out[32], out[160]];
+    assert_eq!(bits(&some), bits(&[4.0, -2.0, 0.0, -8.5]));
+
+    // The same with a bit above, which counts 16, for weights 0 and 160.
+    let mut block = [0; 176];
+    block[..16].copy_from_slice(&front);
+    block[16] = 0b10_0001;
+    block[48] = 0x04;
+    block[48 + 64] = 0x30;
+    let out = decoded(TensorType::Q5_K, &block);
+    assert_eq!(bits(&[out[0], out[1], out[160]]), bits(&[28.0, -2.0, 127.5]));
+
+    // Group 0 has the scale 3 and the offset 2, group 9 has 1 and 1.
+    let mut block = [0; 84];
+    block[0] = 0x23;
+    block[9] = 0x11;
+    block[16] = 2;
+    block[16 + 48] = 3;
+    block[80..].copy_from_slice(&[0x00, 0x38, 0x00, 0x3c]);
+    let out = decoded(TensorType::Q2_K, &block);
+    assert_eq!(bits(&[out[0], out[1], out[144]]), bits(&[1.0, -2.0, 0.5]));
+
+    // Group 0 has the scale 5 + 32 - 32, group 13 has 7 + 16 - 32. Weight 208,
+    // the first of group 13, is 2 and the bit above, less 4.
+    let mut block = [0; 110];
+    block[16] = 0x40;
+    block[32] = 1;
+    block[32 + 48] = 0x20;
+    block[96] = 0x05;
+    block[96 + 5] = 0x70;
+    block[96 + 8] = 0b10;
+    block[96 + 9] = 0x40;
+    block[108..].copy_from_slice(&[0x00, 0x38]);
+    let out = decoded(TensorType::Q3_K, &block);
+    assert_eq!(bits(&[out[0], out[208]]), bits(&[-7.5, -9.0]));
+
+    // Group 0 has the scale 0 - 32, group 3 has 7 + 32 - 32. Places 0, 1 and 8
+    // of the table are -127, -104 and 1.
+    let mut block = [0; 136];
+    block[..4].copy_from_slice(&[0x00, 0x38, 0x80, 0x00]);
+    block[5] = 0x70;
+    block[8 + 48] = 0x81;
+    let out = decoded(TensorType::IQ4_XS, &block);
+    assert_eq!(bits(&[out[0], out[96], out[112]]), bits(&[2032.0, -364.0, 3.5]));
 }
 
 fn kind_len(kind: TensorType) -> usize {
@@ -242,10 +326,12 @@ fn f16_is_read_exactly() {
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 fn all_f16_are_read_as_the_processor_reads_them() {
-    if let Simd::Avx2(_) = Simd::detect() {
+    use super::half::{F16c, Instructions};
+    if is_x86_feature_detected!("f16c") {
+        // SAFETY: the machine has F16C.
+        let instructions = unsafe { F16c::new() };
         for bits in 0..=u16::MAX {
-            // SAFETY: the value proves that the machine has F16C.
-            let expected = unsafe { simd::avx2::from_f16(bits) };
+            let expected = instructions.read_f16(bits.to_le_bytes());
             assert_eq!(from_f16(bits).to_bits(), expected.to_bits(), "{bits:#x}");
         }
     }

@@ -1,0 +1,179 @@
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use super::{Layout, Products, ROWS, Unpacked, check};
+use crate::weights::batch::{FOUR, Rounded};
+
+/// The products of four rows with one vector.
+///
+/// In the 16 lanes are four groups, and in these the four rows.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn single<K: Layout>(rows: Unpacked<'_>, vector: Rounded<'_>) -> [f32; ROWS] {
+    check::<K>(rows, vector, 1);
+    let stride = rows.fours * FOUR * K::GROUP;
+    let zero = _mm512_setzero_si512();
+    let mut sums = _mm512_setzero_ps();
+    let mut offsets = _mm512_setzero_ps();
+    for i in 0..rows.fours {
+        // SAFETY: `check` measured the slices: `i` is one of the fours, each of
+        // four groups of K::GROUP integers, and of 16 numbers.
+        unsafe {
+            let numbers = vector.integers.as_ptr().add(i * FOUR * K::GROUP);
+            let weights = rows.integers.as_ptr().add(i * FOUR * K::GROUP);
+            // In each four lanes, the sums of a group.
+            let product = |row: usize| {
+                let weights = weights.add(row * stride);
+                let first = _mm512_loadu_si512(weights.cast());
+                let first = _mm512_dpbusd_epi32(zero, first, _mm512_loadu_si512(numbers.cast()));
+                if K::GROUP == 16 {
+                    return first;
+                }
+                let second = _mm512_loadu_si512(weights.add(64).cast());
+                let numbers = _mm512_loadu_si512(numbers.add(64).cast());
+                let second = _mm512_dpbusd_epi32(zero, second, numbers);
+                _mm512_add_epi32(
+                    _mm512_shuffle_i32x4::<0b10_00_10_00>(first, second),
+                    _mm512_shuffle_i32x4::<0b11_01_11_01>(first, second),
+                )
+            };
+            let products = [product(0), product(1), product(2), product(3)];
+            let fold =
+                |a, b| _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+            let (a, b) = (fold(products[0], products[1]), fold(products[2], products[3]));
+            let mut sum =
+                _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+            if K::BIAS != 0 {
+                let integer_sums =
+                    _mm512_loadu_si512(vector.integer_sums.as_ptr().add(i * 16).cast());
+                let shift = _mm_cvtsi32_si128(K::BIAS.trailing_zeros() as i32);
+                sum = _mm512_sub_epi32(sum, _mm512_sll_epi32(integer_sums, shift));
+            }
+            let scale = _mm512_mul_ps(
+                _mm512_loadu_ps(rows.scales.as_ptr().add(i * 16)),
+                _mm512_loadu_ps(vector.scales.as_ptr().add(i * 16)),
+            );
+            sums = _mm512_add_ps(sums, _mm512_mul_ps(scale, _mm512_cvtepi32_ps(sum)));
+            if K::HAS_OFFSET {
+                let offset = _mm512_mul_ps(
+                    _mm512_loadu_ps(rows.offsets.as_ptr().add(i * 16)),
+                    _mm512_loadu_ps(vector.sums.as_ptr().add(i * 16)),
+                );
+                offsets = _mm512_add_ps(offsets, offset);
+            }
+        }
+    }
+    let total = |sums| {
+        let even = _mm_add_ps(_mm512_extractf32x4_ps::<0>(sums), _mm512_extractf32x4_ps::<2>(sums));
+        let odd = _mm_add_ps(_mm512_extractf32x4_ps::<1>(sums), _mm512_extractf32x4_ps::<3>(sums));
+        _mm_add_ps(even, odd)
+    };
+    let mut sum = total(sums);
+    if K::HAS_OFFSET {
+        sum = _mm_add_ps(sum, total(offsets));
+    }
+    let mut out = [0.0; ROWS];
+    // SAFETY: the array has 16 bytes; the store needs no alignment.
+    unsafe { _mm_storeu_ps(out.as_mut_ptr(), sum) };
+    out
+}
+
+/// The products of four rows with `C` blocks of 16 vectors, one in each lane.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn several<K: Layout, const C: usize>(
+    rows: Unpacked<'_>,
+    vectors: [Rounded<'_>; C],
+    out: &mut [Products; ROWS],
+) {
+    const { assert!(C <= 2, "products have room for so many") };
+    for vectors in vectors {
+        check::<K>(rows, vectors, 16);
+    }
+    let fours = rows.fours;
+    let stride = fours * FOUR * K::GROUP;
+    let shift = _mm_cvtsi32_si128(K::BIAS.trailing_zeros() as i32);
+    let zero = _mm512_setzero_ps();
+    let mut totals = [[[zero; C]; ROWS]; FOUR];
+    let mut offset_totals = [[[zero; C]; ROWS]; FOUR];
+    for (part, (totals, offset_totals)) in totals.iter_mut().zip(&mut offset_totals).enumerate() {
+        let mut sums = [[zero; C]; ROWS];
+        for i in 0..fours {
+            let place = part * fours + i;
+            let group = i * FOUR + part;
+            // SAFETY: `check` measured the slices: there are four groups for
+            // each of the fours, with K::GROUP integers in each row of weights
+            // and in each of 16 vectors, and 16 numbers.
+            unsafe {
+                let mut products = [[_mm512_setzero_si512(); C]; ROWS];
+                if K::BIAS != 0 {
+                    for c in 0..C {
+                        let integer_sums = vectors[c].integer_sums.as_ptr().add(place * 16);
+                        let integer_sums = _mm512_loadu_si512(integer_sums.cast());
+                        let excess = _mm512_sll_epi32(integer_sums, shift);
+                        let excess = _mm512_sub_epi32(_mm512_setzero_si512(), excess);
+                        for products in &mut products {
+                            products[c] = excess;
+                        }
+                    }
+                }
+                let weights = rows.integers.as_ptr().add(group * K::GROUP);
+                for j in 0..K::GROUP / 4 {
+                    let at = place * K::GROUP * 16 + j * 64;
+                    let numbers: [__m512i; C] = std::array::from_fn(|c| {
+                        _mm512_loadu_si512(vectors[c].integers.as_ptr().add(at).cast())
+                    });
+                    for (row, products) in products.iter_mut().enumerate() {
+                        let four = weights.add(row * stride + 4 * j).cast::<i32>();
+                        let four = _mm512_set1_epi32(four.read_unaligned());
+                        for c in 0..C {
+                            products[c] = _mm512_dpbusd_epi32(products[c], four, numbers[c]);
+                        }
+                    }
+                }
+                let scales = rows.scales.as_ptr().add(group * ROWS);
+                for c in 0..C {
+                    let vector_scales = _mm512_loadu_ps(vectors[c].scales.as_ptr().add(place * 16));
+                    for row in 0..ROWS {
+                        let scale = _mm512_mul_ps(_mm512_set1_ps(*scales.add(row)), vector_scales);
+                        let product = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(products[row][c]));
+                        sums[row][c] = _mm512_add_ps(sums[row][c], product);
+                    }
+                }
+            }
+        }
+        *totals = sums;
+        if K::HAS_OFFSET {
+            let mut sums = [[zero; C]; ROWS];
+            for i in 0..fours {
+                let place = part * fours + i;
+                let group = i * FOUR + part;
+                for c in 0..C {
+                    // SAFETY: as above.
+                    unsafe {
+                        let offsets = rows.offsets.as_ptr().add(group * ROWS);
+                        let numbers = _mm512_loadu_ps(vectors[c].sums.as_ptr().add(place * 16));
+                        for (row, sums) in sums.iter_mut().enumerate() {
+                            let offset = _mm512_set1_ps(*offsets.add(row));
+                            sums[c] = _mm512_add_ps(sums[c], _mm512_mul_ps(offset, numbers));
+                        }
+                    }
+                }
+            }
+            *offset_totals = sums;
+        }
+    }
+    for (row, out) in out.iter_mut().enumerate() {
+        for (c, out) in out.as_chunks_mut::<16>().0.iter_mut().take(C).enumerate() {
+            let total = |t: &[[[__m512; C]; ROWS]; FOUR]| {
+                let even = _mm512_add_ps(t[0][row][c], t[2][row][c]);
+                _mm512_add_ps(even, _mm512_add_ps(t[1][row][c], t[3][row][c]))
+            };
+            let mut sum = total(&totals);
+            if K::HAS_OFFSET {
+                sum = _mm512_add_ps(sum, total(&offset_totals));
+            }
+            // SAFETY: the array has 64 bytes; the store needs no alignment.
+            unsafe { _mm512_storeu_ps(out.as_mut_ptr(), sum) };
+        }
+    }
+}
