@@ -7,7 +7,7 @@ use std::{array, fmt::Debug, marker::PhantomData};
 use super::{
     AnyFormat, Simd,
     batch::{Batch, Encoding},
-    half::{from_bf16, from_f16},
+    instructions::{from_bf16, from_f16},
 };
 use crate::TensorType;
 

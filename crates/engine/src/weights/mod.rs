@@ -11,7 +11,7 @@ mod batch;
 mod float;
 mod formats;
 mod grouped;
-mod half;
+mod instructions;
 mod simd;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@ use crate::{
     TensorType,
     weights::{
         grouped::{Layout, Quantised},
-        half::Instructions,
+        instructions::Instructions,
     },
 };
 
@@ -29,12 +29,13 @@ impl Quantised<18, 32, 1> for IQ4_NL {
         _offsets: &mut [f32; 1],
     ) {
         scales[0] = instructions.read_f16([block[0], block[1]]);
-        look_up(block.last_chunk().expect("a block ends in 16 bytes of places"), integers);
+        let places = block.last_chunk().expect("a block ends in 16 bytes of places");
+        instructions.look_up(&TABLE, places, integers);
     }
 }
 
 /// The integers that places stand for, from -127 to 113, with 128 added.
-const TABLE: [u8; 16] = {
+pub(super) const TABLE: [u8; 16] = {
     let integers = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113_i32];
     let mut table = [0; 16];
     let mut i = 0;
@@ -44,12 +45,3 @@ const TABLE: [u8; 16] = {
     }
     table
 };
-
-/// The integers at 32 places, with 128 added.
-#[inline(always)]
-pub(super) fn look_up(places: &[u8; 16], out: &mut [u8; 32]) {
-    for (i, byte) in places.iter().enumerate() {
-        out[i] = TABLE[usize::from(byte & 15)];
-        out[i + 16] = TABLE[usize::from(byte >> 4)];
-    }
-}

@@ -1,9 +1,9 @@
 use crate::{
     TensorType,
     weights::{
-        formats::iq4_nl::look_up,
+        formats::iq4_nl::TABLE,
         grouped::{Layout, Quantised},
-        half::Instructions,
+        instructions::Instructions,
     },
 };
 
@@ -39,7 +39,7 @@ impl Quantised<136, 256, 8> for IQ4_XS {
         }
         let groups = integers.as_chunks_mut::<32>().0;
         for (places, integers) in block[8..].as_chunks::<16>().0.iter().zip(groups) {
-            look_up(places, integers);
+            instructions.look_up(&TABLE, places, integers);
         }
     }
 }

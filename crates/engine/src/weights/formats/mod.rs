@@ -12,3 +12,5 @@ pub(super) mod q5_1;
 pub(super) mod q5_k;
 pub(super) mod q6_k;
 pub(super) mod q8_0;
+
+mod words;

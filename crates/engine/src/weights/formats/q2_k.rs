@@ -1,8 +1,9 @@
+use super::words::{all, load, store};
 use crate::{
     TensorType,
     weights::{
         grouped::{Layout, Quantised},
-        half::Instructions,
+        instructions::Instructions,
     },
 };
 
@@ -39,10 +40,9 @@ impl Quantised<84, 256, 16> for Q2_K {
         // The lowest bits of 32 bytes, then the next ones of the same.
         let halves = integers.as_chunks_mut::<128>().0;
         for (bytes, integers) in block[16..80].as_chunks::<32>().0.iter().zip(halves) {
+            let words = load(bytes);
             for (i, integers) in integers.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-                for (out, byte) in integers.iter_mut().zip(bytes) {
-                    *out = byte >> (2 * i) & 3;
-                }
+                store(words.map(|word| word >> (2 * i) & all(3)), integers);
             }
         }
     }

@@ -1,8 +1,9 @@
+use super::words::{all, join, load, store};
 use crate::{
     TensorType,
     weights::{
         grouped::{Layout, Quantised},
-        half::Instructions,
+        instructions::Instructions,
     },
 };
 
@@ -37,16 +38,17 @@ impl Quantised<110, 256, 16> for Q3_K {
             let high = packed[8 + i % 4] >> (i / 4 * 2) & 3;
             *to = scale * (i32::from(low | high << 4) - 32) as f32;
         }
-        let high: &[u8; 32] = block.first_chunk().expect("32 of 110 bytes");
+        let high = load(block.first_chunk().expect("32 of 110 bytes"));
         // The lowest bits of 32 bytes, then the next ones of the same; the bits above
         // are the lowest of 32 others, and so on to the eighth.
         let halves = integers.as_chunks_mut::<128>().0;
         for (n, (low, integers)) in block[32..96].as_chunks::<32>().0.iter().zip(halves).enumerate()
         {
+            let low = load(low);
             for (i, integers) in integers.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-                for ((out, low), high) in integers.iter_mut().zip(low).zip(high) {
-                    *out = (low >> (2 * i) & 3) | (high >> (4 * n + i) & 1) << 2;
-                }
+                let three =
+                    |low, high| (low >> (2 * i) & all(3)) | (high >> (4 * n + i) & all(1)) << 2;
+                store(join(low, high, three), integers);
             }
         }
     }

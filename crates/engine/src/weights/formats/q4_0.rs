@@ -2,7 +2,7 @@ use crate::{
     TensorType,
     weights::{
         grouped::{Layout, Quantised},
-        half::Instructions,
+        instructions::Instructions,
     },
 };
 

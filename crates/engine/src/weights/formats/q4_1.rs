@@ -3,7 +3,7 @@ use crate::{
     weights::{
         formats::q4_0::nibbles,
         grouped::{Layout, Quantised},
-        half::Instructions,
+        instructions::Instructions,
     },
 };
 

@@ -1,9 +1,10 @@
+use super::words::{all, join, load, store};
 use crate::{
     TensorType,
     weights::{
         formats::q4_0::nibbles,
         grouped::{Layout, Quantised},
-        half::Instructions,
+        instructions::Instructions,
     },
 };
 
@@ -39,8 +40,12 @@ impl Quantised<22, 32, 1> for Q5_0 {
 #[inline(always)]
 pub(super) fn fives(high: &[u8; 4], low: &[u8; 16], out: &mut [u8; 32]) {
     nibbles(low, out);
-    let high = u32::from_le_bytes(*high);
-    for (i, out) in out.iter_mut().enumerate() {
-        *out |= ((high >> i & 1) << 4) as u8;
+    let mut above = [0; 4];
+    for (word, byte) in above.iter_mut().zip(high) {
+        // The byte in all places, of which each keeps one bit; adding 127 carries
+        // that to the top, and it moves on to where it counts 16.
+        let bits = (u64::from(*byte) * all(1)) & 0x8040_2010_0804_0201;
+        *word = (bits + all(127)) >> 3 & all(16);
     }
+    store(join(load(out), above, |low, above| low | above), out);
 }

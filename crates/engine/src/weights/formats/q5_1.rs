@@ -3,7 +3,7 @@ use crate::{
     weights::{
         formats::q5_0::fives,
         grouped::{Layout, Quantised},
-        half::Instructions,
+        instructions::Instructions,
     },
 };
 

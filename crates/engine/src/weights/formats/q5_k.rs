@@ -1,9 +1,10 @@
+use super::words::{all, join, load, store};
 use crate::{
     TensorType,
     weights::{
         formats::q4_k::sixes,
         grouped::{Layout, Quantised},
-        half::Instructions,
+        instructions::Instructions,
     },
 };
 
@@ -31,15 +32,15 @@ impl Quantised<176, 256, 8> for Q5_K {
         offsets: &mut [f32; 8],
     ) {
         sixes(instructions, block.first_chunk().expect("16 of 176 bytes"), scales, offsets);
-        let high: &[u8; 32] = block[16..].first_chunk().expect("32 of 160 bytes");
+        let high = load(block[16..].first_chunk().expect("32 of 160 bytes"));
         // The lower halves of 32 bytes, then the upper ones; the bits above are the
         // lowest of 32 others, then the next ones of the same.
-        let groups = integers.as_chunks_mut::<64>().0;
-        for (n, (low, integers)) in block[48..].as_chunks::<32>().0.iter().zip(groups).enumerate() {
-            for (i, (low, high)) in low.iter().zip(high).enumerate() {
-                integers[i] = (low & 15) | (high >> (2 * n) & 1) << 4;
-                integers[i + 32] = low >> 4 | (high >> (2 * n + 1) & 1) << 4;
-            }
+        let groups = integers.as_chunks_mut::<32>().0;
+        for (n, integers) in groups.iter_mut().enumerate() {
+            let low = block[48 + n / 2 * 32..].first_chunk().expect("32 bytes for two groups");
+            let five =
+                |low: u64, high: u64| (low >> (n % 2 * 4) & all(15)) | (high >> n & all(1)) << 4;
+            store(join(load(low), high, five), integers);
         }
     }
 }

@@ -1,8 +1,9 @@
+use super::words::{all, join, load, store};
 use crate::{
     TensorType,
     weights::{
         grouped::{Layout, Quantised},
-        half::Instructions,
+        instructions::Instructions,
     },
 };
 
@@ -40,11 +41,13 @@ impl Quantised<210, 256, 16> for Q6_K {
         let low = block[..128].as_chunks::<64>().0;
         let high = block[128..192].as_chunks::<32>().0;
         for ((low, high), integers) in low.iter().zip(high).zip(halves) {
-            for i in 0..32 {
-                integers[i] = (low[i] & 15) | (high[i] & 3) << 4;
-                integers[i + 32] = (low[i + 32] & 15) | (high[i] >> 2 & 3) << 4;
-                integers[i + 64] = low[i] >> 4 | (high[i] >> 4 & 3) << 4;
-                integers[i + 96] = low[i + 32] >> 4 | high[i] >> 6 << 4;
+            let low = low.as_chunks::<32>().0;
+            let (low, high) = ([load(&low[0]), load(&low[1])], load(high));
+            for (i, integers) in integers.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+                let six = |low: u64, high: u64| {
+                    (low >> (i / 2 * 4) & all(15)) | (high >> (2 * i) & all(3)) << 4
+                };
+                store(join(low[i % 2], high, six), integers);
             }
         }
     }

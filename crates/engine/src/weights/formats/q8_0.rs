@@ -1,8 +1,9 @@
+use super::words::{all, load, store};
 use crate::{
     TensorType,
     weights::{
         grouped::{Layout, Quantised},
-        half::Instructions,
+        instructions::Instructions,
     },
 };
 
@@ -28,8 +29,7 @@ impl Quantised<34, 32, 1> for Q8_0 {
         _offsets: &mut [f32; 1],
     ) {
         scales[0] = instructions.read_f16([block[0], block[1]]);
-        for (out, byte) in integers.iter_mut().zip(&block[2..]) {
-            *out = byte ^ 128;
-        }
+        let bytes = load(block.last_chunk().expect("a block ends in 32 integers"));
+        store(bytes.map(|word| word ^ all(128)), integers);
     }
 }

@@ -22,12 +22,12 @@ mod portable;
 use std::{cell::RefCell, fmt::Debug, marker::PhantomData};
 
 #[cfg(target_arch = "x86_64")]
-use super::half::F16c;
+use super::instructions::Avx2;
 use super::{
     AnyFormat, Simd,
     aligned::Aligned,
     batch::{Batch, Encoding, FOUR, Rounded},
-    half::{Instructions, Portable},
+    instructions::{Instructions, Portable},
 };
 use crate::TensorType;
 
@@ -138,8 +138,8 @@ where
     #[allow(unsafe_code)]
     #[target_feature(enable = "avx2,f16c")]
     fn unpack_avx2(rows: &[u8], columns: usize, fours: usize, tile: &mut Tile) {
-        // SAFETY: this function runs only where F16C is.
-        let instructions = unsafe { F16c::new() };
+        // SAFETY: this function runs only where AVX2 and F16C are.
+        let instructions = unsafe { Avx2::new() };
         Self::unpack_by(instructions, rows, columns, fours, tile);
     }
 
@@ -147,8 +147,8 @@ where
     #[allow(unsafe_code)]
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl")]
     fn unpack_avx512(rows: &[u8], columns: usize, fours: usize, tile: &mut Tile) {
-        // SAFETY: this function runs only where F16C is.
-        let instructions = unsafe { F16c::new() };
+        // SAFETY: this function runs only where AVX2 and F16C are.
+        let instructions = unsafe { Avx2::new() };
         Self::unpack_by(instructions, rows, columns, fours, tile);
     }
 

@@ -4,6 +4,10 @@ pub(super) trait Instructions: Copy {
     /// quiet.
     fn read_f16(self, bytes: [u8; 2]) -> f32;
 
+    /// The entries of a table at 32 places: first the lower halves of all bytes,
+    /// then the upper ones.
+    fn look_up(self, table: &[u8; 16], places: &[u8; 16], out: &mut [u8; 32]);
+
     /// Says that the memory at `distance` behind some bytes is needed soon.
     fn prefetch(self, bytes: &[u8], distance: usize);
 }
@@ -19,20 +23,28 @@ impl Instructions for Portable {
     }
 
     #[inline(always)]
+    fn look_up(self, table: &[u8; 16], places: &[u8; 16], out: &mut [u8; 32]) {
+        for (i, byte) in places.iter().enumerate() {
+            out[i] = table[usize::from(byte & 15)];
+            out[i + 16] = table[usize::from(byte >> 4)];
+        }
+    }
+
+    #[inline(always)]
     fn prefetch(self, _: &[u8], _: usize) {}
 }
 
-/// Those of machines with F16C.
+/// Those of machines with AVX2 and F16C.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-pub(super) struct F16c(());
+pub(super) struct Avx2(());
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
-impl F16c {
+impl Avx2 {
     /// # Safety
     ///
-    /// The machine must have F16C.
+    /// The machine must have AVX2 and F16C.
     #[inline(always)]
     pub(super) unsafe fn new() -> Self {
         Self(())
@@ -41,14 +53,28 @@ impl F16c {
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
-impl Instructions for F16c {
+impl Instructions for Avx2 {
     #[inline(always)]
     fn read_f16(self, bytes: [u8; 2]) -> f32 {
         use std::arch::x86_64::*;
-        // SAFETY: whoever made the value vouched for F16C.
+        // SAFETY: whoever made the value vouched for AVX2 and F16C.
         unsafe {
             let bits = _mm_cvtsi32_si128(i32::from(u16::from_le_bytes(bytes)));
             _mm_cvtss_f32(_mm_cvtph_ps(bits))
+        }
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[u8; 16], places: &[u8; 16], out: &mut [u8; 32]) {
+        use std::arch::x86_64::*;
+        // SAFETY: whoever made the value vouched for AVX2 and F16C; the arrays have
+        // 16 and 32 bytes, and neither loads nor the store need any alignment.
+        unsafe {
+            let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
+            let places = _mm_loadu_si128(places.as_ptr().cast());
+            let places = _mm256_set_m128i(_mm_srli_epi16::<4>(places), places);
+            let places = _mm256_and_si256(places, _mm256_set1_epi8(15));
+            _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_shuffle_epi8(table, places));
         }
     }
 
