@@ -1,4 +1,12 @@
-use std::{fmt, sync::Arc};
+use std::{
+    cell::Cell,
+    fmt, hint,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 
@@ -7,6 +15,10 @@ use crate::EngineError;
 /// Handing work to other threads pays from about this many multiplications
 /// on.
 const WORTH_SHARING: usize = 300_000;
+
+/// How often a thread looks for work in vain before it lets others run: some
+/// tens of microseconds.
+const PATIENCE: usize = 500;
 
 /// More would hinder each other long before; and who asks for a hundred
 /// thousand would bring down the machine.
@@ -47,7 +59,7 @@ impl Threads {
     /// may be divided: there, dividing is cheaper than from outside.
     pub(crate) fn run<R: Send>(&self, work: usize, compute: impl FnOnce() -> R + Send) -> R {
         match &self.pool {
-            Some(pool) if work >= 10 * WORTH_SHARING => pool.install(compute),
+            Some(pool) if work >= 10 * WORTH_SHARING => pool.install(|| while_awake(compute)),
             _ => compute(),
         }
     }
@@ -70,6 +82,56 @@ impl Threads {
     }
 }
 
+thread_local! {
+    /// Whether the thread is in the middle of a computation, and may at most
+    /// help with another.
+    static COMPUTES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Computes, on a thread of a pool, while all other threads of it look for
+/// parts: to wake one up takes as long as a small matrix.
+fn while_awake<R: Send>(compute: impl FnOnce() -> R + Send) -> R {
+    /// Whatever happens, the others are let go.
+    struct Done<'a>(&'a AtomicBool, bool);
+
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            COMPUTES.set(self.1);
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    let done = AtomicBool::new(false);
+    rayon::scope(|scope| {
+        for _ in 1..rayon::current_num_threads() {
+            scope.spawn(|_| look_for_work(&done));
+        }
+        let _done = Done(&done, COMPUTES.replace(true));
+        compute()
+    })
+}
+
+fn look_for_work(done: &AtomicBool) {
+    // A thread that waits for its parts takes up whatever there is. If it began
+    // to wait for another computation here, and a thread of that one for this,
+    // neither would end.
+    if COMPUTES.get() {
+        return;
+    }
+    let mut in_vain = 0;
+    while !done.load(Ordering::Acquire) {
+        if rayon::yield_now() == Some(rayon::Yield::Executed) {
+            in_vain = 0;
+        } else if in_vain < PATIENCE {
+            in_vain += 1;
+            hint::spin_loop();
+        } else {
+            // Other programs may need the processor.
+            thread::yield_now();
+        }
+    }
+}
+
 impl fmt::Debug for Threads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.pool.as_ref().map_or(1, |pool| pool.current_num_threads());
@@ -85,6 +147,35 @@ mod tests {
     fn a_hundred_thousand_threads_are_refused() {
         let error = Threads::new(100_000).unwrap_err();
         assert_eq!(error.to_string(), "100000 threads are too many; at most 512 can be asked for");
+    }
+
+    #[test]
+    fn computations_on_the_same_threads_do_not_wait_for_each_other() {
+        let threads = Threads::new(2).unwrap();
+        let compute = |number: usize| {
+            threads.run(usize::MAX, || {
+                for _ in 0..200 {
+                    let mut parts = [number; 4];
+                    threads.for_each(parts.iter_mut().collect(), |part| *part += 1);
+                    assert_eq!(parts, [number + 1; 4]);
+                }
+                number
+            })
+        };
+        std::thread::scope(|scope| {
+            let numbers: Vec<_> = (0..6).map(|n| scope.spawn(move || compute(n))).collect();
+            let numbers = numbers.into_iter().map(|number| number.join().unwrap());
+            assert_eq!(numbers.collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+        });
+    }
+
+    #[test]
+    fn a_panic_ends_a_computation_too() {
+        let threads = Threads::new(2).unwrap();
+        let run = || threads.run(usize::MAX, || panic!("on purpose"));
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        assert!(panic.is_err());
+        assert_eq!(threads.run(usize::MAX, || 1), 1);
     }
 
     #[test]

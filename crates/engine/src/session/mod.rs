@@ -11,7 +11,7 @@ use crate::{
 
 /// How many tokens of a prompt are computed at a time: each weight is read
 /// once for all of them.
-const CHUNK: usize = 64;
+const CHUNK: usize = 128;
 
 /// How to load a model.
 #[derive(Clone, Debug, Default)]
@@ -140,7 +140,7 @@ impl GgufModel {
 /// text is.
 ///
 /// A prompt may be given whole or in slices: the logits after the last slice
-/// are the same, bit for bit. Slices of 64 tokens or more take no longer, and
+/// are the same, bit for bit. Slices of 128 tokens or more take no longer, and
 /// let the caller show how far it got.
 #[derive(Debug)]
 pub struct Session {
