@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::{llama::dequantize, texts::PIECES};
+use crate::{
+    llama::{dequantize, quantize, row_size},
+    texts::PIECES,
+};
 
 /// Number of the type `F32`.
 const F32: u32 = 0;
@@ -59,6 +62,17 @@ impl<'a> Reader<'a> {
 ///
 /// If it is no sound file, or not aligned to 32 bytes.
 pub fn in_f32(file: &[u8]) -> Vec<u8> {
+    with_types(file, |_| F32)
+}
+
+/// The same model with its weights in types that depend on a tensor's shape, the
+/// length of a row first. llama.cpp rounds them. Vectors become `F32`, as they
+/// are in all files.
+///
+/// # Panics
+///
+/// If it is no sound file, or not aligned to 32 bytes.
+pub fn with_types(file: &[u8], kind: impl Fn(&[usize]) -> u32) -> Vec<u8> {
     let mut reader = Reader { bytes: file, at: 8 };
     let (tensors, values) = (reader.size(), reader.size());
     for _ in 0..values {
@@ -73,21 +87,23 @@ pub fn in_f32(file: &[u8]) -> Vec<u8> {
         let start = reader.at;
         reader.skip_text();
         let dimensions = reader.u32();
-        let count: usize = (0..dimensions).map(|_| reader.size()).product();
+        let shape: Vec<usize> = (0..dimensions).map(|_| reader.size()).collect();
         out.extend(&file[start..reader.at]);
-        let (kind, offset) = (reader.u32(), reader.size());
+        let (old_kind, offset) = (reader.u32(), reader.size());
+        let new_kind = if dimensions == 1 { F32 } else { kind(&shape) };
         let new_offset = end.next_multiple_of(ALIGNMENT);
-        out.extend(F32.to_le_bytes());
+        out.extend(new_kind.to_le_bytes());
         out.extend((new_offset as u64).to_le_bytes());
-        end = new_offset + 4 * count;
-        entries.push((kind, count, offset, new_offset));
+        end = new_offset + row_size(new_kind, shape[0]) * shape[1..].iter().product::<usize>();
+        entries.push((old_kind, new_kind, shape, offset, new_offset));
     }
     let data = &file[reader.at.next_multiple_of(ALIGNMENT)..];
     let start = out.len().next_multiple_of(ALIGNMENT);
     out.reserve_exact(start + end - out.len());
-    for (kind, count, offset, new_offset) in entries {
+    for (old_kind, new_kind, shape, offset, new_offset) in entries {
         out.resize(start + new_offset, 0);
-        out.extend(dequantize(kind, &data[offset..], count).iter().flat_map(|x| x.to_le_bytes()));
+        let numbers = dequantize(old_kind, &data[offset..], shape.iter().product());
+        out.extend(quantize(new_kind, &numbers, shape[0]));
     }
     out
 }

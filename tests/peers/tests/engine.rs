@@ -211,6 +211,45 @@ fn the_embedded_model_parts_only_where_llama_cpps_rounding_decides() {
     assert!(reading.partings.iter().all(|lead| *lead < noise), "{reading:?}");
 }
 
+/// The types of small integers, and the one that llama.cpp falls back to where
+/// rows are not whole blocks of 256.
+const QUANTISED: [(&str, u32, u32); 12] = [
+    ("Q4_0", 2, 2),
+    ("Q4_1", 3, 3),
+    ("Q5_0", 6, 6),
+    ("Q5_1", 7, 7),
+    ("Q8_0", 8, 8),
+    ("IQ4_NL", 20, 20),
+    ("Q2_K", 10, 20),
+    ("Q3_K", 11, 20),
+    ("Q4_K", 12, 6),
+    ("Q5_K", 13, 7),
+    ("Q6_K", 14, 8),
+    ("IQ4_XS", 23, 20),
+];
+
+/// Both round activations to 8 bits: we in groups of 16 or 32, llama.cpp in
+/// groups of 32 or 256.
+#[test]
+fn the_embedded_model_quantised_is_no_further_from_the_truth_than_llama_cpps() {
+    let file = std::fs::read(models::embedded()).expect("the embedded model");
+    let (mut ours, mut theirs) = (0.0, 0.0);
+    for (name, wide, narrow) in QUANTISED {
+        let kind = |shape: &[usize]| if shape[0].is_multiple_of(256) { wide } else { narrow };
+        let path = written(&format!("embedded-{name}.gguf"), &gguf::with_types(&file, kind));
+        let exact = Exact::of(&path);
+        println!("{name}:");
+        let reading = read(&path, &exact.0, whole_context().min(50));
+        let _ = std::fs::remove_file(path);
+        // One type's rounding may happen to fall better in one program.
+        assert!(reading.ours.typical() < 1.1 * reading.theirs.typical(), "{name}: {reading:?}");
+        ours += reading.ours.typical();
+        theirs += reading.theirs.typical();
+    }
+    println!("all types together: ours {ours:.4}, llama.cpp's {theirs:.4}");
+    assert!(ours < theirs);
+}
+
 /// With quantised weights both round activations to 8 bits, each in its way.
 #[test]
 #[ignore = "needs SmolLM2, which is not part of the repository"]
@@ -220,7 +259,7 @@ fn smollm2_parts_only_where_rounding_decides() {
     let noise = reading.theirs.largest;
     assert!(reading.partings.iter().all(|lead| *lead < noise), "{reading:?}");
     // No further from the truth than llama.cpp itself.
-    assert!(reading.ours.typical() < 1.2 * reading.theirs.typical(), "{reading:?}");
+    assert!(reading.ours.typical() < 1.05 * reading.theirs.typical(), "{reading:?}");
     assert!(reading.ours.largest < 1.5 * noise, "{reading:?}");
 }
 

@@ -8,5 +8,5 @@ mod weights;
 pub use self::{
     model::{Context, Model},
     sampler::{Chain, Entry, Sampler, sample},
-    weights::dequantize,
+    weights::{dequantize, quantize, row_size},
 };

@@ -174,7 +174,31 @@ impl Model {
             params.flash_attn_type = sys::LLAMA_FLASH_ATTN_TYPE_DISABLED;
             sys::llama_init_from_model(self.0.as_ptr(), params)
         };
-        Context { raw: NonNull::new(raw).expect("a context"), model: self }
+        Context { raw: NonNull::new(raw).expect("a context"), model: self, pool: None }
+    }
+
+    /// A fresh context as llama.cpp makes it unless told otherwise, for texts
+    /// of at most `length` tokens, whose threads stay from one call to the next.
+    ///
+    /// # Panics
+    ///
+    /// If llama.cpp cannot make it.
+    pub fn context_with_defaults(&self, length: u32, threads: i32) -> Context<'_> {
+        // SAFETY: the model outlives the context, by the lifetime; the context
+        // outlives none of the pool's uses, and goes first.
+        unsafe {
+            let mut params = sys::llama_context_default_params();
+            params.n_ctx = length;
+            params.n_batch = length;
+            params.n_threads = threads;
+            params.n_threads_batch = threads;
+            let raw = sys::llama_init_from_model(self.0.as_ptr(), params);
+            let raw = NonNull::new(raw).expect("a context");
+            let mut params = sys::ggml_threadpool_params_default(threads);
+            let pool = NonNull::new(sys::ggml_threadpool_new(&mut params)).expect("threads");
+            sys::llama_attach_threadpool(raw.as_ptr(), pool.as_ptr(), pool.as_ptr());
+            Context { raw, model: self, pool: Some(pool) }
+        }
     }
 }
 
@@ -190,6 +214,7 @@ impl Drop for Model {
 pub struct Context<'a> {
     raw: NonNull<sys::llama_context>,
     model: &'a Model,
+    pool: Option<NonNull<sys::ggml_threadpool>>,
 }
 
 impl Context<'_> {
@@ -253,7 +278,13 @@ impl Context<'_> {
 
 impl Drop for Context<'_> {
     fn drop(&mut self) {
-        // SAFETY: the context is alive, and nothing uses it afterwards.
-        unsafe { sys::llama_free(self.raw.as_ptr()) }
+        // SAFETY: the context is alive, and nothing uses it afterwards; then
+        // nothing uses the pool.
+        unsafe {
+            sys::llama_free(self.raw.as_ptr());
+            if let Some(pool) = self.pool {
+                sys::ggml_threadpool_free(pool.as_ptr());
+            }
+        }
     }
 }

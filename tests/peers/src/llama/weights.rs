@@ -37,3 +37,48 @@ pub fn dequantize(kind: u32, bytes: &[u8], count: usize) -> Vec<f32> {
     unsafe { convert(aligned.as_ptr().cast(), out.as_mut_ptr(), count as i64) };
     out
 }
+
+/// How many bytes a row of so many numbers takes. `kind` is the file format's
+/// number for their type.
+///
+/// # Panics
+///
+/// If no type has the number.
+pub fn row_size(kind: u32, columns: usize) -> usize {
+    assert!(kind < sys::GGML_TYPE_COUNT, "no type has the number {kind}");
+    // SAFETY: the number is one of a type's.
+    unsafe { sys::ggml_row_size(kind, columns as i64) }
+}
+
+/// Rows of `columns` numbers in a type.
+///
+/// # Panics
+///
+/// If llama.cpp cannot write the type, or rows are no whole blocks.
+pub fn quantize(kind: u32, numbers: &[f32], columns: usize) -> Vec<u8> {
+    const F32: u32 = 0;
+    if kind == F32 {
+        return numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+    }
+    let rows = numbers.len() / columns;
+    let size = rows * row_size(kind, columns);
+    // Blocks are written as structs of 16-bit numbers.
+    let mut out = vec![0_u16; size.div_ceil(2)];
+    // SAFETY: `row_size` checked the type; `numbers` and `out` are as long as so
+    // many rows.
+    let written = unsafe {
+        sys::ggml_quantize_chunk(
+            kind,
+            numbers.as_ptr(),
+            out.as_mut_ptr().cast(),
+            0,
+            rows as i64,
+            columns as i64,
+            std::ptr::null(),
+        )
+    };
+    assert_eq!(written, size);
+    let mut bytes: Vec<u8> = out.iter().flat_map(|pair| pair.to_ne_bytes()).collect();
+    bytes.truncate(size);
+    bytes
+}
