@@ -35,6 +35,22 @@ pub enum EngineError {
         context: usize,
     },
 
+    /// Texts of several models cannot be continued in one step.
+    #[error("a session belongs to another model than the first: one step is of one model")]
+    AnotherModel,
+
+    /// A text needs more memory than there will ever be for it.
+    #[error(
+        "a text of this length needs {needed} bytes for its keys and values, and there are \
+         {limit}: shorten the prompt, ask for fewer tokens, or allow more memory"
+    )]
+    CacheLimit {
+        /// Bytes for all its tokens.
+        needed: usize,
+        /// Bytes for all texts together.
+        limit: usize,
+    },
+
     /// More threads than any use of them.
     #[error("{count} threads are too many; at most {limit} can be asked for")]
     TooManyThreads {

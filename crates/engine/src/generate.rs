@@ -5,7 +5,7 @@ use std::{
 
 use logitchain_core::{Chain, SampleError, TokenId};
 
-use crate::{EngineError, Model, StopStrings, Utf8Stream};
+use crate::{EngineError, Model, StopStrings, ending::Ending};
 
 /// Picks the tokens of a generation: a [`Chain`], or what stands before one to
 /// look at the logits.
@@ -160,8 +160,7 @@ const CHUNK: usize = 64;
 pub struct Generation<'a> {
     model: &'a mut dyn Model,
     picker: &'a mut dyn TokenPicker,
-    options: GenerateOptions,
-    characters: Utf8Stream,
+    ending: Ending,
     next: Next,
     stop_reason: Option<StopReason>,
     timings: Timings,
@@ -234,12 +233,13 @@ impl<'a> Generation<'a> {
             picker.accept(token);
         }
         timings.sampling = start.elapsed();
-        let (next, stop_reason) = match options.max_tokens {
-            Some(0) => (Next::Over, Some(StopReason::TokenLimit)),
-            _ => (Next::Logits(logits), None),
+        let ending = Ending::new(options);
+        let (next, stop_reason) = if ending.is_over_at_once() {
+            (Next::Over, Some(StopReason::TokenLimit))
+        } else {
+            (Next::Logits(logits), None)
         };
-        let characters = Utf8Stream::default();
-        Ok(Self { model, picker, options, characters, next, stop_reason, timings })
+        Ok(Self { model, picker, ending, next, stop_reason, timings })
     }
 
     /// Why there are no more steps; `None` while there are, and after an error.
@@ -267,38 +267,14 @@ impl<'a> Generation<'a> {
         self.timings.sampling += lap(&mut start);
         self.timings.tokens += 1;
 
-        let (text, reason) = self.decode(token);
+        let full = self.model.context_length().is_some_and(|len| self.model.position() >= len);
+        let (text, reason) = self.ending.push(token, self.model.tokenizer(), full);
         self.timings.decoding += lap(&mut start);
         match reason {
             None => self.next = Next::Token(token),
             reason => self.stop_reason = reason,
         }
         Ok(Some(Step { token, text }))
-    }
-
-    /// What there is to show after a token, and whether it is the last.
-    fn decode(&mut self, token: TokenId) -> (String, Option<StopReason>) {
-        let Self { options, characters, timings, .. } = self;
-        let tokenizer = self.model.tokenizer();
-        let mut text = String::new();
-        let mut reason = None;
-        if tokenizer.is_end_of_generation(token) {
-            reason = Some(StopReason::EndOfGeneration(token));
-        } else if options.show_special || !tokenizer.is_special(token) {
-            let (bytes, stop) = options.stops.push(tokenizer.bytes(token));
-            text += &characters.push(&bytes);
-            reason = stop.map(|stop| StopReason::StopString(options.stops.text(stop).to_owned()));
-        }
-        let limit = options.max_tokens.is_some_and(|max| timings.tokens >= max);
-        let full = self.model.context_length().is_some_and(|len| self.model.position() >= len);
-        let reason = reason
-            .or_else(|| limit.then_some(StopReason::TokenLimit))
-            .or_else(|| full.then_some(StopReason::ContextFull));
-        if reason.is_some() {
-            text += &characters.push(&options.stops.finish());
-            text += characters.finish();
-        }
-        (text, reason)
     }
 }
 
@@ -313,7 +289,7 @@ impl Iterator for Generation<'_> {
 impl fmt::Debug for Generation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Generation")
-            .field("options", &self.options)
+            .field("ending", &self.ending)
             .field("next", &self.next)
             .field("stop_reason", &self.stop_reason)
             .field("timings", &self.timings)

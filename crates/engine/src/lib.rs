@@ -44,6 +44,7 @@
 
 mod chat;
 mod embedded;
+mod ending;
 mod error;
 mod generate;
 mod gguf;
@@ -53,6 +54,7 @@ mod model;
 mod ngram;
 mod prompt;
 mod sampling;
+mod scheduler;
 mod session;
 mod stop;
 mod supported;
@@ -73,7 +75,8 @@ pub use crate::{
     ngram::NgramModel,
     prompt::prompt_tokens,
     sampling::RecommendedSampling,
-    session::{GgufModel, LoadOptions, Session},
+    scheduler::{Event, Request, RequestId, Scheduler, SchedulerLimits},
+    session::{GgufModel, JointStep, LoadOptions, Session},
     stop::StopStrings,
     supported::Supported,
     tokenizer::{GgufTokenizer, TokenizerError},

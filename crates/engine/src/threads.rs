@@ -8,6 +8,7 @@ use std::{
     thread,
 };
 
+use logitchain_core::{Batch, SampleError, TokenId};
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 
 use crate::EngineError;
@@ -62,6 +63,22 @@ impl Threads {
             Some(pool) if work >= 10 * WORTH_SHARING => pool.install(|| while_awake(compute)),
             _ => compute(),
         }
+    }
+
+    /// Picks a token for each row, on all threads if there are several.
+    pub(crate) fn sample<'a>(
+        &self,
+        batch: &'a mut Batch,
+        logits: &mut [f32],
+        vocabulary: usize,
+    ) -> &'a [Result<TokenId, SampleError>] {
+        let tokens = match &self.pool {
+            Some(pool) if batch.len() > 1 => {
+                pool.install(|| batch.par_sample(logits, vocabulary, vocabulary))
+            }
+            _ => batch.sample(logits, vocabulary, vocabulary),
+        };
+        tokens.expect("a row of logits for each chain")
     }
 
     /// How to divide so many multiplications.

@@ -6,7 +6,7 @@ use crate::{
     EMBEDDED_GGUF, EngineError, Gguf, GgufTokenizer, LoadError, Model, RecommendedSampling,
     Tokenizer,
     threads::Threads,
-    transformer::{Architecture, CacheType, Scratch, State, Transformer},
+    transformer::{Architecture, CacheType, Piece, Scratch, State, Transformer},
 };
 
 /// How many tokens of a prompt are computed at a time: each weight is read
@@ -59,6 +59,20 @@ struct Shared {
 }
 
 impl GgufModel {
+    /// The bytes that a text takes for each of its tokens: their keys and values.
+    pub fn bytes_per_token(&self) -> usize {
+        State::bytes_per_token(self.shared.network.config(), self.shared.cache)
+    }
+
+    /// How many tokens a text may have.
+    pub fn context_length(&self) -> usize {
+        self.shared.network.config().context
+    }
+
+    pub(crate) fn threads(&self) -> &Threads {
+        &self.shared.threads
+    }
+
     /// Loads the model of a GGUF file.
     ///
     /// # Errors
@@ -162,29 +176,139 @@ impl Clone for Session {
 }
 
 impl Session {
+    /// Makes room for a text of so many tokens, and for no more.
+    pub(crate) fn reserve(&mut self, tokens: usize) {
+        self.state.reserve(tokens);
+    }
+
+    /// Number of tokens in the text.
+    pub(crate) fn len(&self) -> usize {
+        self.state.len()
+    }
+
+    /// Whether tokens can be appended.
+    pub(crate) fn check(&self, tokens: &[TokenId]) -> Result<(), EngineError> {
+        self.shared.check(&self.state, tokens)
+    }
+
     fn forward_in_chunks(&mut self, tokens: &[TokenId], chunk: usize) -> Result<(), EngineError> {
         let Self { shared, state, scratch, logits } = self;
+        shared.check(state, tokens)?;
         let Shared { network, threads, .. } = &**shared;
+        let work = network.work_per_token() * tokens.len().min(chunk);
+        threads.run(work, || {
+            let mut last = 0;
+            for tokens in tokens.chunks(chunk) {
+                network.append(&mut [Piece { tokens, state }], threads, scratch);
+                last = tokens.len() - 1;
+            }
+            network.logits(&[last], threads, scratch, logits);
+        });
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Whether tokens can be appended to a text.
+    fn check(&self, state: &State, tokens: &[TokenId]) -> Result<(), EngineError> {
         if tokens.is_empty() {
             return Err(EngineError::NoTokens);
         }
-        let size = network.vocabulary();
+        let size = self.network.vocabulary();
         if let Some(&token) = tokens.iter().find(|token| token.index() >= size) {
             return Err(EngineError::UnknownToken { token, size });
         }
-        let context = network.config().context;
+        let context = self.network.config().context;
         let left = context - state.len();
         if tokens.len() > left {
             return Err(EngineError::ContextFull { tokens: tokens.len(), left, context });
         }
-        let work = network.work_per_token() * tokens.len().min(chunk);
-        threads.run(work, || {
-            for chunk in tokens.chunks(chunk) {
-                network.append(chunk, threads, state, scratch);
-            }
-            network.logits(threads, scratch, logits);
-        });
         Ok(())
+    }
+}
+
+/// What a step of several sessions at once works in, and its logits.
+#[derive(Debug, Default)]
+pub struct JointStep {
+    scratch: Scratch,
+    rows: Vec<usize>,
+    logits: Vec<f32>,
+}
+
+impl JointStep {
+    /// Appends tokens to the texts of several sessions of one model, reading the
+    /// weights once for all, and scores what may come next in each: a row of one logit
+    /// per vocabulary entry for each of the sessions, in their order. The memory may be
+    /// overwritten at will.
+    ///
+    /// Every row has the bits that [`Model::forward`] gives the session alone.
+    ///
+    /// # Errors
+    ///
+    /// If the tokens of one are empty, hold an id outside the vocabulary, or do not fit
+    /// into what is left of the context, or a session is another model's. Then no text
+    /// has grown.
+    ///
+    /// ```
+    /// use logitchain_engine::{GgufModel, JointStep, Model, TokenId};
+    ///
+    /// let model = GgufModel::embedded();
+    /// let (mut a, mut b) = (model.session(), model.session());
+    /// let (long, short) = ([1, 771, 262].map(TokenId), [1].map(TokenId));
+    /// let mut step = JointStep::default();
+    /// let logits = step.forward(&mut [(&mut a, &long), (&mut b, &short)])?;
+    /// assert_eq!(logits.len(), 2 * 2048);
+    /// let second = logits[2048..].to_vec();
+    /// assert_eq!(second, model.session().forward(&short)?);
+    /// # Ok::<(), logitchain_engine::EngineError>(())
+    /// ```
+    pub fn forward(
+        &mut self,
+        texts: &mut [(&mut Session, &[TokenId])],
+    ) -> Result<&mut [f32], EngineError> {
+        self.forward_for(texts, |_| true)
+    }
+
+    /// The rows of the last step.
+    pub(crate) fn logits(&mut self) -> &mut [f32] {
+        &mut self.logits
+    }
+
+    /// As [`forward`](Self::forward), with rows for some of the texts only, given by
+    /// their numbers.
+    pub(crate) fn forward_for(
+        &mut self,
+        texts: &mut [(&mut Session, &[TokenId])],
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<&mut [f32], EngineError> {
+        let Self { scratch, rows, logits } = self;
+        logits.clear();
+        let Some((first, _)) = texts.first() else { return Ok(logits) };
+        let shared = Arc::clone(&first.shared);
+        let mut all = 0;
+        rows.clear();
+        for (at, (session, tokens)) in texts.iter().enumerate() {
+            if !Arc::ptr_eq(&session.shared, &shared) {
+                return Err(EngineError::AnotherModel);
+            }
+            shared.check(&session.state, tokens)?;
+            all += tokens.len();
+            if wanted(at) {
+                rows.push(all - 1);
+            }
+        }
+        let Shared { network, threads, .. } = &*shared;
+        let mut pieces = Vec::with_capacity(texts.len());
+        for (session, tokens) in texts {
+            pieces.push(Piece { tokens, state: &mut session.state });
+        }
+        threads.run(network.work_per_token() * all, || {
+            network.append(&mut pieces, threads, scratch);
+            if !rows.is_empty() {
+                network.logits(rows, threads, scratch, logits);
+            }
+        });
+        Ok(logits)
     }
 }
 

@@ -175,3 +175,50 @@ fn the_embedded_model_writes_what_it_has_read() {
         "\nI am a gentleman of the Greek.\n\n[Exit.]\n\nACT III.\n\nSCENE I."
     );
 }
+
+#[test]
+fn sessions_side_by_side_have_the_bits_that_each_has_alone() {
+    let text = long_text();
+    for threads in [1, 2] {
+        let model = embedded_on(threads);
+        let mut step = JointStep::default();
+        let mut together: Vec<Session> = (0..4).map(|_| model.session()).collect();
+        let mut alone: Vec<Session> = (0..4).map(|_| model.session()).collect();
+        let mut at = [0; 4];
+        // Some read a prompt while others write token by token, and change places.
+        for round in 0..12 {
+            let mut texts = Vec::new();
+            for (n, session) in together.iter_mut().enumerate() {
+                let slice = [1, 1 + round % 5, 7, 1 + n][(n + round) % 4];
+                let tokens = &text[at[n] % 60..][..slice];
+                at[n] += slice;
+                texts.push((session, tokens));
+            }
+            let expected: Vec<_> = texts
+                .iter()
+                .zip(&mut alone)
+                .map(|((_, tokens), session)| bits(session.forward(tokens).unwrap()))
+                .collect();
+            let size = model.tokenizer().size();
+            let logits = step.forward(&mut texts).unwrap();
+            let found: Vec<_> = logits.chunks(size).map(bits).collect();
+            assert_eq!(found, expected, "{threads} threads, round {round}");
+            // Rows for some of them are those rows.
+            for (session, other) in alone.iter_mut().zip(&together) {
+                assert_eq!(session.position(), other.position());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_step_of_two_models_is_refused_and_no_text_grows() {
+    let (mut a, mut b) = (embedded_on(1).session(), embedded_on(1).session());
+    let token = [TokenId(1)];
+    let error = JointStep::default().forward(&mut [(&mut a, &token), (&mut b, &token)]);
+    assert!(matches!(error, Err(EngineError::AnotherModel)));
+    let mut c = a.clone();
+    let error = JointStep::default().forward(&mut [(&mut a, &token), (&mut c, &[])]);
+    assert!(matches!(error, Err(EngineError::NoTokens)));
+    assert_eq!((a.position(), b.position(), c.position()), (0, 0, 0));
+}

@@ -49,6 +49,24 @@ impl State {
         self.positions
     }
 
+    /// What a token takes.
+    pub(crate) fn bytes_per_token(config: &Config, kind: CacheType) -> usize {
+        let size = match kind {
+            CacheType::F16 => size_of::<f16>(),
+            CacheType::F32 => size_of::<f32>(),
+        };
+        2 * config.layers.len() * config.kv_heads * config.head_width * size
+    }
+
+    /// Makes room for a text of so many tokens, and for no more.
+    pub(crate) fn reserve(&mut self, positions: usize) {
+        let more = positions.saturating_sub(self.positions) * self.head_width;
+        for head in self.layers.iter_mut().flatten() {
+            head.keys.reserve(more);
+            head.values.reserve(more);
+        }
+    }
+
     /// Counts tokens whose keys and values have been appended.
     pub(super) fn advance(&mut self, tokens: usize) {
         self.positions += tokens;
@@ -100,6 +118,13 @@ impl Numbers {
 
     pub(super) fn is_f32(&self) -> bool {
         matches!(self, Self::F32(_))
+    }
+
+    fn reserve(&mut self, more: usize) {
+        match self {
+            Self::F32(own) => own.reserve_exact(more),
+            Self::F16(own) => own.reserve_exact(more),
+        }
     }
 
     fn truncate(&mut self, length: usize) {

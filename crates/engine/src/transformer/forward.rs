@@ -1,8 +1,11 @@
 use logitchain_core::TokenId;
 
 use super::{
-    Config, Layer, State, Transformer, activation::soft_cap, attention::Look, cache::Head,
-    rope::Rotation,
+    Config, Layer, State, Transformer,
+    activation::soft_cap,
+    attention::Look,
+    cache::Head,
+    rope::{Rope, Rotation},
 };
 use crate::{
     math::rms_norm,
@@ -24,6 +27,22 @@ pub(crate) struct Scratch {
     spare: Vec<f32>,
 }
 
+/// Tokens to append to a text.
+#[derive(Debug)]
+pub(crate) struct Piece<'a> {
+    pub(crate) tokens: &'a [TokenId],
+    pub(crate) state: &'a mut State,
+}
+
+/// Where a token stands.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// In which of the pieces.
+    piece: usize,
+    /// In its text.
+    position: usize,
+}
+
 /// The turns of some positions.
 struct Rotations {
     whole: Vec<Rotation>,
@@ -39,45 +58,58 @@ impl Transformer {
         layer * self.layers.len() + width * self.vocabulary()
     }
 
-    /// Appends tokens to a text. They must be within the vocabulary.
+    /// Appends tokens to texts, of each as many as are given: the weights are read once
+    /// for all. No text's numbers depend on the others. Tokens must be within the
+    /// vocabulary.
     pub(crate) fn append(
         &self,
-        tokens: &[TokenId],
+        pieces: &mut [Piece<'_>],
         threads: &Threads,
-        state: &mut State,
         scratch: &mut Scratch,
     ) {
         let width = self.config.width;
-        scratch.hidden.resize(tokens.len() * width, 0.0);
-        for (hidden, token) in scratch.hidden.chunks_exact_mut(width).zip(tokens) {
+        let tokens = || pieces.iter().flat_map(|piece| piece.tokens);
+        scratch.hidden.resize(tokens().count() * width, 0.0);
+        for (hidden, token) in scratch.hidden.chunks_exact_mut(width).zip(tokens()) {
             self.embedding.decode_row(token.index(), hidden);
         }
         if self.architecture.scales_embedding {
             let scale = (width as f32).sqrt();
             scratch.hidden.iter_mut().for_each(|x| *x *= scale);
         }
-        let before = state.len();
-        let positions = before..before + tokens.len();
-        let rotations = Rotations {
-            whole: positions.clone().map(|p| self.rope.at(p)).collect(),
-            windowed: self
-                .window_rope
-                .as_ref()
-                .map(|rope| positions.map(|position| rope.at(position)).collect()),
-        };
-        for (layer, heads) in self.layers.iter().zip(&mut state.layers) {
-            self.attend(layer, heads, before, &rotations, threads, scratch);
+        let places: Vec<Place> = pieces
+            .iter()
+            .enumerate()
+            .flat_map(|(at, piece)| {
+                let positions = piece.state.len()..piece.state.len() + piece.tokens.len();
+                positions.map(move |position| Place { piece: at, position })
+            })
+            .collect();
+        let turns = |rope: &Rope| places.iter().map(|place| rope.at(place.position)).collect();
+        let rotations =
+            Rotations { whole: turns(&self.rope), windowed: self.window_rope.as_ref().map(turns) };
+        for (index, layer) in self.layers.iter().enumerate() {
+            self.attend(layer, index, pieces, &places, &rotations, threads, scratch);
             self.feed_forward(layer, threads, scratch);
         }
-        state.advance(tokens.len());
+        for piece in pieces {
+            piece.state.advance(piece.tokens.len());
+        }
     }
 
-    /// The logits of what may follow the token that was appended last.
-    pub(crate) fn logits(&self, threads: &Threads, scratch: &mut Scratch, out: &mut Vec<f32>) {
+    /// The logits of what may follow some of the tokens that were appended last, given
+    /// by their numbers: for each of them in turn, one per vocabulary entry.
+    pub(crate) fn logits(
+        &self,
+        rows: &[usize],
+        threads: &Threads,
+        scratch: &mut Scratch,
+        out: &mut Vec<f32>,
+    ) {
         let width = self.config.width;
         let Scratch { hidden, batch, .. } = scratch;
-        let last = hidden.len() - width;
-        self.normalise(&hidden[last..], &self.norm, batch);
+        let vectors = rows.iter().map(|row| &hidden[row * width..][..width]);
+        self.normalise(vectors, &self.norm, batch);
         multiply(threads, batch, [(&self.output, out)]);
         if let Some(cap) = self.config.logit_cap {
             soft_cap(out, cap);
@@ -88,15 +120,16 @@ impl Transformer {
     fn attend(
         &self,
         layer: &Layer,
-        heads: &mut [Head],
-        before: usize,
+        index: usize,
+        pieces: &mut [Piece<'_>],
+        places: &[Place],
         rotations: &Rotations,
         threads: &Threads,
         scratch: &mut Scratch,
     ) {
         let Scratch { batch, hidden, query, key, value, change, spare, .. } = scratch;
-        let Config { heads: queries, head_width: width, .. } = self.config;
-        self.normalise(hidden, &layer.attention_norm, batch);
+        let Config { heads: queries, kv_heads: count, head_width: width, .. } = self.config;
+        self.normalise(hidden.chunks_exact(self.config.width), &layer.attention_norm, batch);
         let products = [(&layer.query, &mut *query), (&layer.key, key), (&layer.value, value)];
         multiply(threads, batch, products);
         add_to_each(query, layer.query_bias.as_deref());
@@ -105,56 +138,62 @@ impl Transformer {
         self.normalise_each(query, layer.query_norm.as_deref(), spare);
         self.normalise_each(key, layer.key_norm.as_deref(), spare);
 
-        let tokens = query.len() / (queries * width);
         if layer.config.turned {
             let windowed = rotations.windowed.as_ref().filter(|_| layer.config.window.is_some());
             for (at, rotation) in windowed.unwrap_or(&rotations.whole).iter().enumerate() {
-                for (numbers, heads) in [(&mut *query, queries), (&mut *key, heads.len())] {
+                for (numbers, heads) in [(&mut *query, queries), (&mut *key, count)] {
                     let token = &mut numbers[at * heads * width..][..heads * width];
                     token.chunks_exact_mut(width).for_each(|head| rotation.apply(head));
                 }
             }
         }
         if let Some(temperature) = &self.config.position_temperature {
-            for (at, token) in query.chunks_exact_mut(queries * width).enumerate() {
-                let factor = temperature.at(before + at);
+            for (token, place) in query.chunks_exact_mut(queries * width).zip(places) {
+                let factor = temperature.at(place.position);
                 token.iter_mut().for_each(|x| *x *= factor);
             }
         }
         // All tokens' keys come first: how many are appended at a time does
         // not show in what a token sees, because it sees only earlier ones.
-        let count = heads.len();
         let pairs = key.chunks_exact(width).zip(value.chunks_exact(width));
         for (at, (key, value)) in pairs.enumerate() {
-            heads[at % count].keys.append(key);
-            heads[at % count].values.append(value);
+            let state = &mut *pieces[places[at / count].piece].state;
+            let head = &mut state.layers[index][at % count];
+            head.keys.append(key);
+            head.values.append(value);
         }
 
-        let out = batch.refill(tokens, queries * width);
+        let out = batch.refill(places.len(), queries * width);
         let shared = queries / count;
         // For many queries, what they look at is made ready once.
-        let ready: Vec<Head>;
-        let heads = match tokens > 1 && !heads[0].keys.is_f32() {
-            true => {
-                ready = heads.iter().map(Head::in_f32).collect();
-                &ready
-            }
-            false => &*heads,
-        };
+        let ready: Vec<Option<Vec<Head>>> = pieces
+            .iter()
+            .map(|piece| {
+                let heads = &piece.state.layers[index];
+                let many = piece.tokens.len() > 1 && !heads[0].keys.is_f32();
+                many.then(|| heads.iter().map(Head::in_f32).collect())
+            })
+            .collect();
+        let heads: Vec<&[Head]> = pieces
+            .iter()
+            .zip(&ready)
+            .map(|(piece, ready)| ready.as_deref().unwrap_or(&piece.state.layers[index]))
+            .collect();
         let look = Look { scale: self.config.attention_scale, cap: self.config.attention_cap };
-        let look = |index: usize, out: &mut [f32]| {
-            let (token, head) = (index / queries, index % queries);
-            let query = &query[index * width..][..width];
-            let end = before + token + 1;
+        let look = |at: usize, out: &mut [f32]| {
+            let Place { piece, position } = places[at / queries];
+            let head = &heads[piece][at % queries / shared];
+            let end = position + 1;
             let start = layer.config.window.map_or(0, |window| end.saturating_sub(window));
-            look.back(query, &heads[head / shared], start..end, out);
+            look.back(&query[at * width..][..width], head, start..end, out);
         };
         let tasks = out.chunks_exact_mut(width).enumerate();
         // Twice as many multiplications, and several times as many bytes for each
         // as in a product with weights.
-        match threads.split(4 * tokens * (before + tokens) * queries * width) {
-            Split::Whole => tasks.for_each(|(index, out)| look(index, out)),
-            Split::Parts(_) => threads.for_each(tasks.collect(), |(index, out)| look(index, out)),
+        let seen: usize = places.iter().map(|place| place.position + 1).sum();
+        match threads.split(4 * seen * queries * width) {
+            Split::Whole => tasks.for_each(|(at, out)| look(at, out)),
+            Split::Parts(_) => threads.for_each(tasks.collect(), |(at, out)| look(at, out)),
         }
 
         multiply(threads, batch, [(&layer.attention_output, &mut *change)]);
@@ -165,7 +204,7 @@ impl Transformer {
 
     fn feed_forward(&self, layer: &Layer, threads: &Threads, scratch: &mut Scratch) {
         let Scratch { batch, hidden, gate, up, change, spare, .. } = scratch;
-        self.normalise(hidden, &layer.feed_forward_norm, batch);
+        self.normalise(hidden.chunks_exact(self.config.width), &layer.feed_forward_norm, batch);
         let products = [(&layer.gate, &mut *gate), (&layer.up, &mut *up)];
         multiply(threads, batch, products);
         add_to_each(gate, layer.gate_bias.as_deref());
@@ -179,11 +218,16 @@ impl Transformer {
     }
 
     /// Fills the batch with normalised vectors.
-    fn normalise(&self, hidden: &[f32], weights: &[f32], batch: &mut Batch) {
+    fn normalise<'a>(
+        &self,
+        vectors: impl ExactSizeIterator<Item = &'a [f32]>,
+        weights: &[f32],
+        batch: &mut Batch,
+    ) {
         let width = self.config.width;
-        let out = batch.refill(hidden.len() / width, width);
+        let out = batch.refill(vectors.len(), width);
         let simd = Simd::detect();
-        for (x, out) in hidden.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+        for (x, out) in vectors.zip(out.chunks_exact_mut(width)) {
             rms_norm(simd, x, weights, self.config.epsilon, out);
         }
     }

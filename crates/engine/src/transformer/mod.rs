@@ -21,7 +21,7 @@ pub(crate) use self::{
     architectures::{Architecture, KNOWN},
     cache::State,
     config::Config,
-    forward::Scratch,
+    forward::{Piece, Scratch},
 };
 use self::{
     architectures::{Biases, RopeFactors},

@@ -1,0 +1,215 @@
+use logitchain_core::{ChainConfig, Registry, Vocab};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{EMBEDDED_GGUF, Generation, Gguf, LoadOptions, Special, StopStrings, prompt_tokens};
+use logitchain_stages as _;
+
+fn embedded_on(threads: usize) -> GgufModel {
+    let options = LoadOptions { threads: NonZero::new(threads), ..LoadOptions::default() };
+    GgufModel::from_gguf(&Gguf::from_static(EMBEDDED_GGUF).unwrap(), &options).unwrap()
+}
+
+fn limits(texts: usize, prompt_tokens: usize, memory: Option<usize>) -> SchedulerLimits {
+    let count = |n| NonZero::new(n).unwrap();
+    SchedulerLimits { memory, texts: count(texts), prompt_tokens: count(prompt_tokens) }
+}
+
+const PROMPTS: [&str; 5] = [
+    "In the beginning",
+    "And it came to pass, when the king had heard all the words of the people, that he arose",
+    "Thou",
+    "The Lord said unto Moses, Go in unto Pharaoh",
+    "a",
+];
+
+const CHAINS: [&str; 5] = [
+    "greedy",
+    "penalties{repeat=1.3};top_k{k=40};temperature{t=0.8}",
+    "temperature{t=1.5};min_p{p=0.05}",
+    "mirostat_v2",
+    "dry{multiplier=0.8};xtc{probability=0.5};dist",
+];
+
+/// The `n`-th of many requests.
+fn request(model: &GgufModel, n: usize) -> Request {
+    let tokenizer = model.tokenizer();
+    let config = ChainConfig::from_samplers(CHAINS[n % 5]).unwrap();
+    let mut chain = config.build(&Registry::linked().unwrap(), tokenizer).unwrap();
+    chain.reseed(n as u64).unwrap();
+    let stops =
+        if n % 4 == 3 { StopStrings::new(["the"]).unwrap() } else { StopStrings::default() };
+    Request {
+        prompt: prompt_tokens(tokenizer, PROMPTS[n / 2 % 5], Special::Plain).unwrap(),
+        chain,
+        options: GenerateOptions { max_tokens: Some(n % 12), stops, show_special: false },
+    }
+}
+
+type Outcome = (Vec<TokenId>, String, StopReason);
+
+fn alone(model: &GgufModel, n: usize) -> Outcome {
+    let Request { prompt, mut chain, options } = request(model, n);
+    let mut session = model.session();
+    let mut generation = Generation::new(&mut session, &mut chain, &prompt, options).unwrap();
+    let steps: Vec<Step> = generation.by_ref().map(Result::unwrap).collect();
+    let reason = generation.stop_reason().unwrap().clone();
+    (
+        steps.iter().map(|step| step.token).collect(),
+        steps.iter().map(|step| step.text.as_str()).collect(),
+        reason,
+    )
+}
+
+/// What came of each request.
+#[derive(Debug, Default)]
+struct Collected {
+    texts: Vec<(Vec<TokenId>, String, Option<StopReason>)>,
+}
+
+impl Collected {
+    fn take(&mut self, events: Vec<Event>) {
+        for event in events {
+            let (Event::Token { request, .. }
+            | Event::Done { request, .. }
+            | Event::Failed { request, .. }) = event;
+            let at = request.0 as usize;
+            self.texts.resize(self.texts.len().max(at + 1), Default::default());
+            let (tokens, text, reason) = &mut self.texts[at];
+            assert!(reason.is_none(), "{request} is over already");
+            match event {
+                Event::Token { step, .. } => {
+                    tokens.push(step.token);
+                    *text += &step.text;
+                }
+                Event::Done { reason: why, .. } => *reason = Some(why),
+                Event::Failed { error, .. } => panic!("{request}: {error}"),
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Admitted late, in any company, while others end or are cancelled.
+    #[test]
+    fn every_request_is_written_as_if_alone(
+        arrivals in prop::collection::vec((0_usize..60, 0_usize..4), 1..12),
+        cancelled in prop::collection::vec((0_usize..12, 0_usize..20), 0..4),
+        threads in 1_usize..3,
+        texts in 1_usize..6,
+        slice in prop::sample::select(vec![1_usize, 3, 64]),
+    ) {
+        let model = embedded_on(threads);
+        let mut scheduler = Scheduler::new(&model, limits(texts, slice, None));
+        let mut collected = Collected::default();
+        let mut gone = Vec::new();
+        let mut step = 0;
+        for (n, pause) in &arrivals {
+            scheduler.submit(request(&model, *n)).unwrap();
+            for _ in 0..*pause {
+                for (request, _) in cancelled.iter().filter(|(_, at)| *at == step) {
+                    if scheduler.cancel(RequestId(*request as u64)) {
+                        gone.push(*request);
+                    }
+                }
+                collected.take(scheduler.step().unwrap());
+                step += 1;
+            }
+        }
+        while !scheduler.is_idle() {
+            collected.take(scheduler.step().unwrap());
+        }
+        prop_assert_eq!((scheduler.memory(), scheduler.running()), (0, 0));
+        for (at, (n, _)) in arrivals.iter().enumerate() {
+            let (tokens, text, reason) = alone(&model, *n);
+            let found = collected.texts.get(at).cloned().unwrap_or_default();
+            if gone.contains(&at) {
+                prop_assert!(tokens.starts_with(&found.0) && found.2.is_none());
+            } else {
+                prop_assert_eq!(found, (tokens, text, Some(reason)), "request {}", n);
+            }
+        }
+    }
+}
+
+/// Two layers' and heads' worth of bytes are counted by the model itself; here only
+/// that the limit is kept, in order.
+#[test]
+fn what_does_not_fit_waits_in_its_order() {
+    let model = embedded_on(1);
+    let prompt = request(&model, 1).prompt;
+    let text = |max_tokens| Request {
+        prompt: prompt.clone(),
+        options: GenerateOptions { max_tokens: Some(max_tokens), ..Default::default() },
+        ..request(&model, 1)
+    };
+    let bytes = |tokens: usize| (prompt.len() + tokens - 1) * model.bytes_per_token();
+    let mut scheduler = Scheduler::new(&model, limits(16, 64, Some(bytes(6) + bytes(3))));
+    for tokens in [6, 4, 2] {
+        scheduler.submit(text(tokens)).unwrap();
+    }
+    scheduler.step().unwrap();
+    // The second does not fit beside the first, and the third may not pass it.
+    assert_eq!((scheduler.running(), scheduler.waiting()), (1, 2));
+    assert_eq!(scheduler.memory(), bytes(6));
+    let mut order = Vec::new();
+    while !scheduler.is_idle() {
+        assert!(scheduler.memory() <= bytes(6) + bytes(3));
+        for event in scheduler.step().unwrap() {
+            if let Event::Done { request, .. } = event {
+                order.push(request.0);
+            }
+        }
+    }
+    assert_eq!(order, [0, 2, 1]);
+
+    let error = scheduler.submit(text(30)).unwrap_err().to_string();
+    assert!(error.contains(&bytes(30).to_string()), "{error}");
+}
+
+#[test]
+fn requests_that_can_never_run_are_refused_at_once() {
+    let model = embedded_on(1);
+    let mut scheduler = Scheduler::new(&model, SchedulerLimits::default());
+    let with = |prompt: Vec<TokenId>| Request { prompt, ..request(&model, 1) };
+    assert!(matches!(scheduler.submit(with(vec![])), Err(EngineError::EmptyPrompt)));
+    let outside = TokenId(model.tokenizer().size() as u32);
+    let error = scheduler.submit(with(vec![outside])).unwrap_err();
+    assert!(matches!(error, EngineError::UnknownToken { .. }), "{error}");
+    let long = vec![TokenId(1); model.context_length() + 1];
+    let error = scheduler.submit(with(long)).unwrap_err();
+    assert!(matches!(error, EngineError::ContextFull { .. }), "{error}");
+    assert!(scheduler.is_idle());
+}
+
+/// Banning every token leaves a chain nothing to choose.
+#[test]
+fn a_chain_that_fails_ends_its_own_request_alone() {
+    let model = embedded_on(2);
+    let size = model.tokenizer().size();
+    let bans: Vec<String> = (0..size).map(|id| format!("\"{id}-inf\"")).collect();
+    let list = format!("logit_bias{{bias=[{}]}};dist", bans.join(","));
+    let config = ChainConfig::from_samplers(&list).unwrap();
+    let chain = config.build(&Registry::linked().unwrap(), model.tokenizer()).unwrap();
+    let mut scheduler = Scheduler::new(&model, SchedulerLimits::default());
+    scheduler.submit(request(&model, 5)).unwrap();
+    scheduler.submit(Request { chain, ..request(&model, 6) }).unwrap();
+    scheduler.submit(request(&model, 8)).unwrap();
+    let mut ended = Vec::new();
+    while !scheduler.is_idle() {
+        for event in scheduler.step().unwrap() {
+            match event {
+                Event::Failed { request, error } => {
+                    assert!(matches!(error, SampleError::Exhausted { .. }), "{error}");
+                    ended.push((request.0, false));
+                }
+                Event::Done { request, .. } => ended.push((request.0, true)),
+                Event::Token { .. } => {}
+            }
+        }
+    }
+    ended.sort_unstable();
+    assert_eq!(ended, [(0, true), (1, false), (2, true)]);
+}
