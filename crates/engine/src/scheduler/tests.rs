@@ -1,4 +1,4 @@
-use logitchain_core::{ChainConfig, Registry, Vocab};
+use logitchain_core::{ChainConfig, Registry};
 use proptest::prelude::*;
 
 use super::*;

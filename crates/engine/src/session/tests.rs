@@ -215,10 +215,11 @@ fn sessions_side_by_side_have_the_bits_that_each_has_alone() {
 fn a_step_of_two_models_is_refused_and_no_text_grows() {
     let (mut a, mut b) = (embedded_on(1).session(), embedded_on(1).session());
     let token = [TokenId(1)];
-    let error = JointStep::default().forward(&mut [(&mut a, &token), (&mut b, &token)]);
+    let mut step = JointStep::default();
+    let error = step.forward(&mut [(&mut a, &token), (&mut b, &token)]);
     assert!(matches!(error, Err(EngineError::AnotherModel)));
     let mut c = a.clone();
-    let error = JointStep::default().forward(&mut [(&mut a, &token), (&mut c, &[])]);
+    let error = step.forward(&mut [(&mut a, &token), (&mut c, &[])]);
     assert!(matches!(error, Err(EngineError::NoTokens)));
     assert_eq!((a.position(), b.position(), c.position()), (0, 0, 0));
 }
