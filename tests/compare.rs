@@ -163,12 +163,21 @@ fn all_steps_of_a_recorded_file_are_compared() {
     assert_eq!(all["diff"]["steps"], 3);
     let first = json(&[&ORDERS[..], &FLAGS, &file, &["-n", "2"]].concat());
     assert_eq!(first["diff"]["steps"], 2);
-    let steps = ["1", "2", "3"].map(|step| {
-        let one = json(&[&ORDERS[..], &FLAGS, &file, &["--step", step]].concat());
-        one["diff"]["total_variation"].as_f64().expect("a number")
-    });
-    assert_close(&all["diff"]["total_variation"]["mean"], steps.iter().sum::<f64>() / 3.0);
-    assert_close(&first["diff"]["total_variation"]["mean"], (steps[0] + steps[1]) / 2.0);
+    let variation = |diff: &Value| diff["diff"]["total_variation"].clone();
+    let step = |args: &[&str], step| {
+        let one = json(&[args, &file, &["--step", step]].concat());
+        variation(&one).as_f64().expect("a number")
+    };
+    let orders = [&ORDERS[..], &FLAGS].concat();
+    // What the chains have heard before counts as well.
+    for args in [orders, vec!["dist", "penalties{presence=9}"]] {
+        let steps = ["1", "2", "3"].map(|nth| step(&args, nth));
+        let all = json(&[&args[..], &file].concat());
+        let first = json(&[&args[..], &file, &["-n", "2"]].concat());
+        assert_close(&variation(&all)["mean"], steps.iter().sum::<f64>() / 3.0);
+        assert_close(&variation(&first)["mean"], (steps[0] + steps[1]) / 2.0);
+        assert!(steps.iter().any(|variation| *variation > 1e-4), "{args:?}: {steps:?}");
+    }
     let top = [&["compare"], &ORDERS[..], &FLAGS, &file, &["--top", "4"]].concat();
     let problem = "--top is for one step of the file; choose it with --step";
     assert_eq!(program(&top).error_after_notes(2), problem);

@@ -66,3 +66,48 @@ fn removed_mass(logits: &[f32], law: &Distribution) -> f64 {
     }
     removed / all
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use logitchain_core::{
+        BuildContext, Candidates, ChainConfig, Kind, NoVocab, ParamError, Registry, Sampler, Stage,
+        TokenId,
+    };
+    use schemars::JsonSchema;
+    use serde::Deserialize;
+
+    use super::*;
+
+    /// Chooses by a number that no seed decides, against the contract.
+    #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    struct Elsewhere {}
+
+    impl Stage for Elsewhere {
+        const NAME: &'static str = "elsewhere";
+        const KIND: Kind = Kind::Select;
+
+        fn build(self, _: &BuildContext<'_>) -> Result<Box<dyn Sampler>, ParamError> {
+            Ok(Box::new(self))
+        }
+    }
+
+    impl Sampler for Elsewhere {
+        fn apply(&mut self, candidates: &mut Candidates<'_>) {
+            static CALLS: AtomicU32 = AtomicU32::new(0);
+            // Every third one.
+            candidates.choose(TokenId(CALLS.fetch_add(1, Ordering::Relaxed) % 3 / 2));
+        }
+    }
+
+    #[test]
+    fn a_chain_that_a_seed_does_not_decide_is_found_out() {
+        let registry = Registry::default().with::<Elsewhere>().expect("one stage");
+        let config = ChainConfig::from_samplers("elsewhere").expect("a list");
+        let build = || config.build(&registry, &NoVocab).expect("a chain");
+        let measures = Measures::of(build(), build(), 1, &[0.0, 0.0], 100).expect("tokens");
+        assert!(!measures.repeats);
+    }
+}
