@@ -43,8 +43,10 @@ struct Place {
     position: usize,
 }
 
-/// The turns of some positions.
-struct Rotations {
+/// The tokens that are appended, of all pieces in turn: where they stand, and the turns
+/// of their positions.
+struct Rows {
+    places: Vec<Place>,
     whole: Vec<Rotation>,
     /// In layers with a window, if they turn otherwise.
     windowed: Option<Vec<Rotation>>,
@@ -86,10 +88,10 @@ impl Transformer {
             })
             .collect();
         let turns = |rope: &Rope| places.iter().map(|place| rope.at(place.position)).collect();
-        let rotations =
-            Rotations { whole: turns(&self.rope), windowed: self.window_rope.as_ref().map(turns) };
+        let (whole, windowed) = (turns(&self.rope), self.window_rope.as_ref().map(turns));
+        let rows = Rows { places, whole, windowed };
         for (index, layer) in self.layers.iter().enumerate() {
-            self.attend(layer, index, pieces, &places, &rotations, threads, scratch);
+            self.attend(layer, index, pieces, &rows, threads, scratch);
             self.feed_forward(layer, threads, scratch);
         }
         for piece in pieces {
@@ -122,12 +124,12 @@ impl Transformer {
         layer: &Layer,
         index: usize,
         pieces: &mut [Piece<'_>],
-        places: &[Place],
-        rotations: &Rotations,
+        rows: &Rows,
         threads: &Threads,
         scratch: &mut Scratch,
     ) {
         let Scratch { batch, hidden, query, key, value, change, spare, .. } = scratch;
+        let places = &rows.places[..];
         let Config { heads: queries, kv_heads: count, head_width: width, .. } = self.config;
         self.normalise(hidden.chunks_exact(self.config.width), &layer.attention_norm, batch);
         let products = [(&layer.query, &mut *query), (&layer.key, key), (&layer.value, value)];
@@ -139,8 +141,8 @@ impl Transformer {
         self.normalise_each(key, layer.key_norm.as_deref(), spare);
 
         if layer.config.turned {
-            let windowed = rotations.windowed.as_ref().filter(|_| layer.config.window.is_some());
-            for (at, rotation) in windowed.unwrap_or(&rotations.whole).iter().enumerate() {
+            let windowed = rows.windowed.as_ref().filter(|_| layer.config.window.is_some());
+            for (at, rotation) in windowed.unwrap_or(&rows.whole).iter().enumerate() {
                 for (numbers, heads) in [(&mut *query, queries), (&mut *key, count)] {
                     let token = &mut numbers[at * heads * width..][..heads * width];
                     token.chunks_exact_mut(width).for_each(|head| rotation.apply(head));
