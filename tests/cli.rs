@@ -934,6 +934,11 @@ fn help_and_completions_know_the_flags_of_stages() {
     let help = program(&["run", "--help"]).text();
     let completions = program(&["completions", "bash"]).text();
     let registry = Registry::linked().expect("stages");
+    let batch = program(&["batch", "--help"]).text();
+    for flag in ["--out", "--parallel", "--memory", "--top-k"] {
+        assert!(batch.contains(flag) && completions.contains(flag), "{flag}");
+    }
+    assert!(help.contains("--n-samples") && !batch.contains("--n-samples"));
     for flag in registry.iter().flat_map(|stage| stage.params()).flat_map(|param| param.flags) {
         let flag = if flag.len() == 1 { format!("-{flag}") } else { format!("--{flag}") };
         assert!(help.contains(&flag), "{flag} is not in the help");

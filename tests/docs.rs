@@ -12,28 +12,34 @@ fn the_tables_in_the_readme_are_those_that_the_program_prints() {
 }
 
 fn the_table(name: &str, args: &[&str]) {
-    let _alone = README.lock();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let readme = fs::read_to_string(&path).expect("a README");
+    shown(name, &args.join(" "), &printed(args));
+}
+
+fn printed(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_logitchain"))
         .args(args)
         .output()
         .expect("the program runs");
     assert!(output.status.success());
-    let table = String::from_utf8(output.stdout).expect("a table in UTF-8");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
 
+/// Between its marks the README has what the program prints.
+fn shown(name: &str, command: &str, printed: &str) {
+    let _alone = README.lock();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = fs::read_to_string(&path).expect("a README");
     let (begin, end) = (&*format!("<!-- {name} -->\n"), &*format!("<!-- /{name} -->"));
-    let (before, rest) = readme.split_once(begin).expect("the table's place");
-    let (_, after) = rest.split_once(end).expect("the table's end");
-    let right = format!("{before}{begin}{table}{end}{after}");
+    let (before, rest) = readme.split_once(begin).expect("its place");
+    let (_, after) = rest.split_once(end).expect("its end");
+    let right = format!("{before}{begin}{printed}{end}{after}");
     if std::env::var_os("BLESS").is_some() {
         fs::write(&path, &right).expect("a writable README");
         return;
     }
     assert!(
         readme == right,
-        "the README's table of {name} is not what `{}` prints; run with BLESS=1",
-        args.join(" ")
+        "the README's part {name} is not what `{command}` prints; run with BLESS=1"
     );
 }
 
@@ -79,6 +85,18 @@ fn words(command: &str) -> Vec<String> {
         }
     }
     words
+}
+
+/// The README's requests give the results that stand below them.
+#[test]
+fn the_results_in_the_readme_are_those_of_its_requests() {
+    let readme = include_str!("../README.md");
+    let (_, rest) = readme.split_once("`requests.jsonl`\n\n```json\n").expect("requests");
+    let (requests, _) = rest.split_once("```").expect("their end");
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme.jsonl");
+    fs::write(&file, requests).expect("a writable folder");
+    let results = printed(&["batch", file.to_str().expect("UTF-8")]);
+    shown("batch", "batch requests.jsonl", &format!("```json\n{results}```\n"));
 }
 
 /// The README's chain file is a chain file.

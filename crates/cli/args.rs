@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::{num::NonZero, path::PathBuf};
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
@@ -77,6 +77,26 @@ pub(crate) enum Command {
     /// printed form of a special token in it stays text.
     Chat(ChatArgs),
 
+    /// Continue many texts at once: requests from a file of JSON lines
+    ///
+    /// A line is a request, such as `{"prompt": "Once", "n": 2, "top_k": 40,
+    /// "stop": ["x"]}`. `prompt` is needed; `id` names the results, and is the
+    /// line's number if it is left out; `n` is how many texts there are to be,
+    /// each with a seed of its own, of which the first is the request's. Other
+    /// keys are the flags below but for those about the program and the model,
+    /// and replace the flags given here; one that says what the chain is
+    /// (`chain`, `samplers`, `sampling_seq`, `mirostat`, `greedy`) replaces all
+    /// of those.
+    ///
+    /// A result is a line of JSON too, in the order of the requests: `id`,
+    /// `sample` where `n` is above 1, `seed`, `text`, `tokens`, and in `stop`
+    /// why the text ends: `end_of_generation`, `stop_string`, `token_limit`
+    /// or `context_full`. It is what `run` writes with the same flags and seed. Where
+    /// a text cannot be continued there is `error` instead.
+    ///
+    /// All lines are checked before the first text. Exit codes: 0 fine, 1 some
+    /// requests or the model failed, 2 a line or the command line is wrong.
+    Batch(BatchArgs),
     /// Compare two chains: what each would choose from the same logits
     ///
     /// A chain is a list of stages, as for --samplers, or a chain file whose name
@@ -129,23 +149,82 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
+    /// Write so many texts, one after the other, each with a seed of its own;
+    /// the first is the one that is written without this flag
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        allow_negative_numbers = true,
+        value_parser = count
+    )]
+    pub(crate) n_samples: NonZero<usize>,
+    #[command(flatten)]
+    pub(crate) one: ContinueArgs,
+}
+
+/// How to continue one text.
+#[derive(Debug, Args)]
+pub(crate) struct ContinueArgs {
     #[command(flatten)]
     pub(crate) prompt: PromptArgs,
     /// Print the prompt before the generated text
     #[arg(long)]
     pub(crate) echo: bool,
-    /// Let printed forms of special tokens in the prompt, such as `</s>`,
-    /// stand for these tokens, as llama.cpp does; otherwise they are plain text
-    #[arg(long)]
-    pub(crate) special: bool,
     /// Write a line of JSON for every token to a new file: its probabilities, and
     /// how many candidates each stage left in how many microseconds
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) generate: GenerateArgs,
+    pub(crate) timing: TimingArgs,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BatchArgs {
+    /// The requests, one a line; - for stdin
+    #[arg(value_name = "FILE.jsonl")]
+    pub(crate) file: PathBuf,
+    /// Write the results to this file; what is there already of the same
+    /// requests is kept, and only the rest is computed
+    #[arg(short, long, value_name = "FILE.jsonl")]
+    pub(crate) out: Option<PathBuf>,
+    /// Continue so many texts at once; no text depends on it
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "16",
+        allow_negative_numbers = true,
+        value_parser = count
+    )]
+    pub(crate) parallel: NonZero<usize>,
+    /// Let the keys and values of these texts take so many million bytes; texts
+    /// wait for room [default: no limit]
+    #[arg(
+        long,
+        value_name = "MB",
+        allow_negative_numbers = true,
+        value_parser = count
+    )]
+    pub(crate) memory: Option<NonZero<usize>>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
+}
+
+/// What holds for one text: for that of `run`, and for each line of a batch.
+#[derive(Debug, Args)]
+pub(crate) struct TextArgs {
+    /// Let printed forms of special tokens in the prompt, such as `</s>`,
+    /// stand for these tokens, as llama.cpp does; otherwise they are plain text
+    #[arg(long)]
+    pub(crate) special: bool,
+    #[command(flatten)]
+    pub(crate) generate: GenerateArgs,
     #[command(flatten)]
     pub(crate) chain: ChainArgs,
 }
@@ -192,6 +271,8 @@ pub(crate) struct ProbsArgs {
     #[arg(long)]
     pub(crate) special: bool,
     #[command(flatten)]
+    pub(crate) timing: TimingArgs,
+    #[command(flatten)]
     pub(crate) generate: GenerateArgs,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -211,7 +292,7 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     pub(crate) f16: bool,
     #[command(flatten)]
-    pub(crate) run: RunArgs,
+    pub(crate) run: ContinueArgs,
 }
 
 /// The text to continue: at most one of these; without any, stdin is read.
@@ -231,7 +312,7 @@ pub(crate) struct PromptArgs {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// What holds for a generated text, in `run` and in `chat`.
+/// What holds for a generated text, in `run`, `batch` and `chat`.
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArgs {
     /// Generate at most so many tokens; -1: until the model ends the text or
@@ -254,9 +335,17 @@ pub(crate) struct GenerateArgs {
     /// default
     #[arg(short, long)]
     pub(crate) escape: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TimingArgs {
     /// Print a table of tokens, speed and where the time went
     #[arg(long)]
     pub(crate) timing: bool,
+}
+
+fn count(text: &str) -> Result<NonZero<usize>, &'static str> {
+    text.parse().map_err(|_| "write a whole number from 1")
 }
 
 /// How many tokens to generate; `None` without limit.
@@ -280,6 +369,8 @@ pub(crate) struct ChatArgs {
     /// how many candidates each stage left in how many microseconds
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) timing: TimingArgs,
     #[command(flatten)]
     pub(crate) generate: GenerateArgs,
     #[command(flatten)]

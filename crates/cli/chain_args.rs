@@ -153,6 +153,7 @@ pub(crate) struct WrittenChain {
     config: ChainConfig,
     origin: Origin,
     ignore_eos: bool,
+    own_seed: Seed,
 }
 
 impl WrittenChain {
@@ -197,7 +198,8 @@ impl WrittenChain {
         args: &GeneralArgs,
         registry: &Registry,
     ) -> Result<Self, Failure> {
-        let mut written = Self { config, origin, ignore_eos: args.ignore_eos };
+        let own_seed = config.seed;
+        let mut written = Self { config, origin, ignore_eos: args.ignore_eos, own_seed };
         let config = &mut written.config;
         config.seed = args.seed.unwrap_or(config.seed);
         config.rng = args.rng.unwrap_or(config.rng);
@@ -210,8 +212,9 @@ impl WrittenChain {
 
     /// The chain with the flags' values.
     pub(crate) fn plan(self, given: Vec<Given>, registry: &Registry) -> Result<ChainPlan, Failure> {
-        let Self { config, origin, ignore_eos } = self;
-        let mut plan = ChainPlan { config, origin, given, ignore_eos, inserted: false };
+        let Self { config, origin, ignore_eos, own_seed } = self;
+        let inserted = false;
+        let mut plan = ChainPlan { config, origin, given, ignore_eos, inserted, own_seed };
         plan.complete(registry)?;
         Ok(plan)
     }
@@ -226,6 +229,8 @@ pub(crate) struct ChainPlan {
     ignore_eos: bool,
     /// Whether a stage stands in front that the user did not write.
     inserted: bool,
+    /// The seed where no flag says another.
+    own_seed: Seed,
 }
 
 impl ChainArgs {
@@ -335,6 +340,16 @@ impl ChainPlan {
     /// Whether the model's end tokens are to be banned.
     pub(crate) fn ignores_eos(&self) -> bool {
         self.ignore_eos
+    }
+
+    /// The seed where no flag says another: the chain file's, or the default.
+    pub(crate) fn own_seed(&self) -> Seed {
+        self.own_seed
+    }
+
+    /// The chain without a model's vocabulary.
+    pub(crate) fn on_trial(&self, registry: &Registry) -> Result<Chain, Failure> {
+        self.build(registry, &NoVocab)
     }
 
     /// The chain for a model.

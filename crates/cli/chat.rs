@@ -1,6 +1,6 @@
 use std::{
     cell::RefCell,
-    io::{self, IsTerminal as _},
+    io::{self, BufRead, IsTerminal as _},
     rc::Rc,
 };
 
@@ -15,7 +15,7 @@ use crate::{
     chain_args::ChainPlan,
     escape::unescape,
     generate::{Generated, announce, generate, why},
-    input::StdinLines,
+    input::Lines,
     output::{Stream, tell, tell_on},
     report::Failure,
     stage_flags::Given,
@@ -54,7 +54,7 @@ pub(crate) fn chat(args: &ChatArgs, given: Vec<Given>, registry: &Registry) -> R
         seen,
     };
     let mut timings = Timings::default();
-    let mut lines = StdinLines::default();
+    let mut lines = Lines::new(io::stdin().lock());
     while let Some(line) = read_line(&mut lines)? {
         if line.trim().is_empty() {
             continue;
@@ -65,19 +65,19 @@ pub(crate) fn chat(args: &ChatArgs, given: Vec<Given>, registry: &Registry) -> R
         }
         timing::add(&mut timings, &answer.timings);
     }
-    if args.generate.timing {
+    if args.timing.timing {
         tell(timing::table(load, &timings));
     }
     Ok(())
 }
 
 /// What the user says next; `None` at the end.
-fn read_line(lines: &mut StdinLines) -> Result<Option<String>, Failure> {
+fn read_line(lines: &mut Lines<impl BufRead>) -> Result<Option<String>, Failure> {
     let asks = io::stdin().is_terminal();
     if asks {
         tell_on("> ");
     }
-    let line = lines.next()?;
+    let line = lines.next().map_err(Failure::Stdin)?;
     if line.is_empty() {
         if asks {
             tell("");

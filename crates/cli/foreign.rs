@@ -86,7 +86,11 @@ const FLAGS: &[(&str, &str)] = &[
          --draft-n-min --draft-p-min -lcs --lookup-cache-static -lcd --lookup-cache-dynamic",
         "there is no speculative decoding; leave it out",
     ),
-    ("-np --parallel -ns --sequences -cb --cont-batching", "one text is generated at a time"),
+    (
+        "-np --parallel -ns --sequences -cb --cont-batching",
+        "`logitchain batch` continues many texts at once, and `run --n-samples` writes several of \
+         one prompt",
+    ),
     (
         "--prompt-cache --prompt-cache-all --prompt-cache-ro",
         "a prompt is read anew every time; leave it out",
@@ -138,8 +142,7 @@ pub(crate) fn check(args: &[OsString], program: &Command) -> Result<(), Failure>
             continue;
         }
         let flag = arg.split('=').next().unwrap_or_default();
-        let known = FLAGS.iter().find(|(flags, _)| flags.split_whitespace().any(|f| f == flag));
-        if let Some((_, hint)) = known {
+        if let Some(hint) = hint(flag) {
             return Err(Failure::Usage(format!(
                 "{flag} is a flag of llama.cpp that logitchain does not have: {hint}"
             )));
@@ -155,14 +158,25 @@ pub(crate) fn check(args: &[OsString], program: &Command) -> Result<(), Failure>
     }
 }
 
+/// What to do without a flag of llama.cpp.
+pub(crate) fn hint(flag: &str) -> Option<&'static str> {
+    let mut known = FLAGS.iter().filter(|(flags, _)| flags.split_whitespace().any(|f| f == flag));
+    known.next().map(|(_, hint)| *hint)
+}
+
+/// The flag of a command with this long name.
+pub(crate) fn named<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
+    command.get_arguments().find(|arg| {
+        arg.get_long() == Some(name)
+            || arg.get_all_aliases().is_some_and(|names| names.contains(&name))
+    })
+}
+
 /// The flag of a command that is written so, but for a value.
 fn own<'a>(command: &'a Command, written: &str) -> Option<&'a Arg> {
     if let Some(long) = written.strip_prefix("--") {
         let name = long.split('=').next().unwrap_or_default();
-        return command.get_arguments().find(|arg| {
-            arg.get_long() == Some(name)
-                || arg.get_all_aliases().is_some_and(|names| names.contains(&name))
-        });
+        return named(command, name);
     }
     let mut letters = written.chars().skip(1);
     let (Some(letter), None) = (letters.next(), letters.next()) else { return None };

@@ -38,7 +38,13 @@ impl GenerateArgs {
 
 /// Tells on stderr what is about to draw.
 pub(crate) fn announce(chain: &Chain) {
-    tell(format_args!("seed: {}\nsampler chain: {chain}", chain.seed()));
+    tell(format_args!("seed: {}", chain.seed()));
+    describe(chain);
+}
+
+/// Tells on stderr what a chain is.
+pub(crate) fn describe(chain: &Chain) {
+    tell(format_args!("sampler chain: {chain}"));
     for (penalty, filter) in late_penalties(chain) {
         let (penalty, filter) = (penalty.name(), filter.name());
         tell(format_args!(

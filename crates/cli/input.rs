@@ -35,24 +35,27 @@ pub(crate) fn stdin() -> Result<String, Failure> {
     all(io::stdin().lock(), PROMPT_LIMIT).map_err(Failure::Stdin)
 }
 
-/// The lines of stdin.
-#[derive(Debug, Default)]
-pub(crate) struct StdinLines {
+/// A text, line by line.
+#[derive(Debug)]
+pub(crate) struct Lines<R> {
+    reader: R,
     /// What has been read, for the place of what is no text.
     bytes: usize,
     lines: usize,
 }
 
-impl StdinLines {
-    /// The next line, with its end; empty at the end of the input.
-    pub(crate) fn next(&mut self) -> Result<String, Failure> {
-        let text = line(io::stdin().lock(), PROMPT_LIMIT).map_err(|error| {
-            Failure::Stdin(match error {
-                InputError::NotUtf8 { byte, line } => {
-                    InputError::NotUtf8 { byte: self.bytes + byte, line: self.lines + line }
-                }
-                error => error,
-            })
+impl<R: BufRead> Lines<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self { reader, bytes: 0, lines: 0 }
+    }
+
+    /// The next line, with its end; empty at the end of the text.
+    pub(crate) fn next(&mut self) -> Result<String, InputError> {
+        let text = line(&mut self.reader, PROMPT_LIMIT).map_err(|error| match error {
+            InputError::NotUtf8 { byte, line } => {
+                InputError::NotUtf8 { byte: self.bytes + byte, line: self.lines + line }
+            }
+            error => error,
         })?;
         self.bytes += text.len();
         self.lines += 1;
@@ -60,15 +63,15 @@ impl StdinLines {
     }
 }
 
+/// Opens a file to read.
+pub(crate) fn open(path: &Path) -> Result<File, InputError> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() { Err(InputError::Folder) } else { Ok(file) }
+}
+
 fn file(path: &Path, limit: Limit) -> Result<String, Failure> {
-    let read = || {
-        let file = File::open(path)?;
-        if file.metadata()?.is_dir() {
-            return Err(InputError::Folder);
-        }
-        all(file, limit)
-    };
-    read().map_err(|source| Failure::Read { path: path.into(), source })
+    let read = open(path).and_then(|file| all(file, limit));
+    read.map_err(|source| Failure::Read { path: path.into(), source })
 }
 
 fn all(reader: impl Read, limit: Limit) -> Result<String, InputError> {

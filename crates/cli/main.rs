@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod batch;
 mod chain_args;
 mod chat;
 mod check;
@@ -14,8 +15,10 @@ mod foreign;
 mod generate;
 mod input;
 mod input_error;
+mod line;
 mod list;
 mod logits;
+mod many;
 mod model_args;
 mod output;
 mod probs;
@@ -24,6 +27,7 @@ mod prompt;
 mod recommended;
 mod record;
 mod report;
+mod results;
 mod run;
 mod schema;
 mod stage_flags;
@@ -82,6 +86,7 @@ fn program() -> Result<(), Failure> {
     let (_, own) = matches.subcommand().expect("clap asks for a command");
     match cli.command {
         Command::Run(args) => run::run(&args, flags.given(own), &registry),
+        Command::Batch(args) => batch::batch(&args, own, &flags, &command, &registry),
         Command::Explain(args) => explain::explain(&args, flags.given(own), &registry),
         Command::Probs(args) => probs::probs(&args, flags.given(own), &registry),
         Command::Record(args) => record::record(&args, flags.given(own), &registry),

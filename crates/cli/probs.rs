@@ -97,7 +97,7 @@ pub(crate) fn probs(
     }
     let text = text?;
     tell(why(&text.stopped, &options));
-    if args.generate.timing {
+    if args.timing.timing {
         tell(crate::timing::table(load, &text.timings));
     }
     Ok(())

@@ -14,20 +14,31 @@ pub(crate) struct Progress {
 impl Progress {
     /// For a prompt of so many tokens.
     pub(crate) fn new(tokens: usize) -> Self {
-        Self::bar(tokens, tokens > SHORT, "prompt {wide_bar} {pos}/{len} tokens {per_sec}")
+        let shown = tokens > SHORT && io::stderr().is_terminal();
+        Self::with(tokens, shown, "prompt {wide_bar} {pos}/{len} tokens {per_sec}")
     }
 
     /// For so many settings.
     pub(crate) fn of_settings(count: usize) -> Self {
-        Self::bar(count, count > 1, "{wide_bar} {pos}/{len} settings")
+        let shown = count > 1 && io::stderr().is_terminal();
+        Self::with(count, shown, "{wide_bar} {pos}/{len} settings")
     }
 
-    fn bar(length: usize, worth_it: bool, template: &str) -> Self {
-        let target = if worth_it && io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
+    /// For so many texts, of which some are written already. Stdout and the bar
+    /// would write over each other on one terminal.
+    pub(crate) fn of_texts(texts: usize, done: usize, to_stdout: bool) -> Self {
+        let shared = to_stdout && io::stdout().is_terminal();
+        let template = "texts {wide_bar} {pos}/{len} {elapsed} of {duration}";
+        let bar = Self::with(texts, io::stderr().is_terminal() && !shared, template);
+        bar.bar.set_position(done as u64);
+        // The rate and the time to come are of this run alone.
+        bar.bar.reset_eta();
+        bar
+    }
+
+    fn with(length: usize, shown: bool, template: &str) -> Self {
+        let target =
+            if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(length as u64), target);
         let style = ProgressStyle::with_template(template);
         Self { bar: bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())) }

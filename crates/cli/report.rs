@@ -33,6 +33,14 @@ pub(crate) enum Failure {
     /// All of it has been reported already.
     #[error("{wrong} of {all} chain files are wrong")]
     Checked { wrong: usize, all: usize },
+    /// A line of a batch.
+    #[error("{file}: line {line}")]
+    Line { file: String, line: usize, source: Box<Self> },
+    /// The results say why.
+    #[error("{failed} of {all} texts failed; their results say why")]
+    Texts { failed: usize, all: usize },
+    #[error("'{}' cannot go on with these requests: {problem}", path.display())]
+    Resume { path: PathBuf, problem: String },
     #[error("the model '{}'", path.display())]
     Model { path: PathBuf, source: Box<EngineError> },
     #[error(transparent)]
@@ -76,6 +84,8 @@ impl Failure {
             | Self::Read { .. }
             | Self::Logits { .. }
             | Self::Usage(_)
+            | Self::Line { .. }
+            | Self::Resume { .. }
             | Self::Checked { .. } => ExitCode::from(2),
             Self::Model { .. }
             | Self::Engine(_)
@@ -83,6 +93,7 @@ impl Failure {
             | Self::Compare(_)
             | Self::NoChatTemplate
             | Self::Law { .. }
+            | Self::Texts { .. }
             | Self::Write(_)
             | Self::WriteFile { .. }
             | Self::Terminal(_)

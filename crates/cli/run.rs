@@ -1,10 +1,15 @@
+use std::time::Duration;
+
 use logitchain_core::{Chain, Registry, TokenId};
-use logitchain_engine::{Special, prompt_tokens};
+use logitchain_engine::{
+    GenerateOptions, GgufModel, Request, SchedulerLimits, Special, prompt_tokens,
+};
 
 use crate::{
-    args::RunArgs,
+    args::{ContinueArgs, RunArgs},
     chain_args::ChainPlan,
     generate::{announce, generate, why},
+    many,
     output::{Stream, tell},
     report::Failure,
     stage_flags::Given,
@@ -14,7 +19,7 @@ use crate::{
 };
 
 /// How many tokens are generated where nothing is said.
-const DEFAULT_LIMIT: usize = 128;
+pub(crate) const DEFAULT_LIMIT: usize = 128;
 
 /// Keeps the logits of a text, and the tokens that were chosen by them.
 pub(crate) trait Keep {
@@ -31,24 +36,57 @@ pub(crate) type StartKeeping<'a> =
 
 /// Continues a text.
 pub(crate) fn run(args: &RunArgs, given: Vec<Given>, registry: &Registry) -> Result<(), Failure> {
-    continue_text(args, given, registry, None)
+    if args.n_samples.get() == 1 {
+        return continue_text(&args.one, given, registry, None);
+    }
+    for (flag, given) in
+        [("--timing", args.one.timing.timing), ("--trace", args.one.trace.is_some())]
+    {
+        if given {
+            return Err(Failure::Usage(format!(
+                "`{flag}` is about one text, and `--n-samples` writes several; leave one out"
+            )));
+        }
+    }
+    let Start { model, chain, prompt, tokens, options, .. } =
+        Start::new(&args.one, given, registry)?;
+    announce(&chain);
+    let echo = if args.one.echo { prompt.as_str() } else { "" };
+    samples(&model, &chain, &tokens, &options, args.n_samples.get(), echo)
+}
+
+/// What a text is continued from.
+struct Start {
+    model: GgufModel,
+    load: Duration,
+    chain: Chain,
+    prompt: String,
+    tokens: Vec<TokenId>,
+    options: GenerateOptions,
+}
+
+impl Start {
+    fn new(args: &ContinueArgs, given: Vec<Given>, registry: &Registry) -> Result<Self, Failure> {
+        let plan = ChainPlan::new(&args.text.chain, given, registry)?;
+        let options = args.text.generate.options(DEFAULT_LIMIT)?;
+        let prompt = args.prompt.read(args.text.generate.escape)?;
+        let (model, load) = args.model.load()?;
+        let chain = plan.for_model(registry, &model)?;
+        let special = if args.text.special { Special::Parse } else { Special::Plain };
+        let tokens = prompt_tokens(model.tokenizer(), &prompt, special)?;
+        Ok(Self { model, load, chain, prompt, tokens, options })
+    }
 }
 
 /// Continues a text, and keeps its logits if it is told how.
 pub(crate) fn continue_text(
-    args: &RunArgs,
+    args: &ContinueArgs,
     given: Vec<Given>,
     registry: &Registry,
     keeping: Option<&StartKeeping<'_>>,
 ) -> Result<(), Failure> {
-    let plan = ChainPlan::new(&args.chain, given, registry)?;
-    let options = args.generate.options(DEFAULT_LIMIT)?;
-    let prompt = args.prompt.read(args.generate.escape)?;
-    let (model, load) = args.model.load()?;
+    let Start { model, load, chain, prompt, tokens, options } = Start::new(args, given, registry)?;
     let vocab = model.tokenizer();
-    let chain = plan.for_model(registry, &model)?;
-    let special = if args.special { Special::Parse } else { Special::Plain };
-    let tokens = prompt_tokens(vocab, &prompt, special)?;
     let mut log = args.trace.as_deref().map(TraceLog::create).transpose()?;
     let mut keep = keeping.map(|start| start(&chain, &tokens, vocab.size())).transpose()?;
 
@@ -77,8 +115,36 @@ pub(crate) fn continue_text(
         keep.finish()?;
     }
     tell(why(&text.stopped, &options));
-    if args.generate.timing {
+    if args.timing.timing {
         tell(timing::table(load, &text.timings));
     }
     Ok(())
+}
+
+/// Writes several texts of one prompt, each whole.
+fn samples(
+    model: &GgufModel,
+    chain: &Chain,
+    prompt: &[TokenId],
+    options: &GenerateOptions,
+    count: usize,
+    echo: &str,
+) -> Result<(), Failure> {
+    let seed = |nth: usize| chain.rng().nth_seed(chain.seed(), nth as u64);
+    let requests = (0..count).map(|nth| {
+        let mut chain = chain.clone();
+        chain.reseed(seed(nth))?;
+        Ok(Request { prompt: prompt.to_vec(), chain, options: options.clone() })
+    });
+    let mut nth = 0;
+    many::in_order(model, SchedulerLimits::default(), requests, |outcome| {
+        tell(format_args!("text {} of {count}, seed: {}", nth + 1, seed(nth)));
+        nth += 1;
+        let mut stream = Stream::new();
+        stream.write(echo)?;
+        stream.write(&outcome.text)?;
+        stream.finish()?;
+        tell(why(&outcome.end?, options));
+        Ok(())
+    })
 }

@@ -8,7 +8,8 @@ use logitchain_core::{Param, ParamKind, Registration, Registry};
 use crate::{escape::unescape, report::Failure};
 
 /// A command that builds a chain takes these flags.
-const COMMANDS: [&str; 7] = ["run", "explain", "probs", "compare", SWEEP, "record", "chat"];
+const COMMANDS: [&str; 8] =
+    ["run", "explain", "probs", "compare", SWEEP, "record", "batch", "chat"];
 
 /// A command for which a flag can have several values.
 const SWEEP: &str = "sweep";
@@ -82,11 +83,17 @@ impl StageFlags {
     /// The command line with the flags.
     pub(crate) fn add_to(&self, mut program: clap::Command) -> clap::Command {
         for command in COMMANDS {
-            let arg = if command == SWEEP { grid_arg } else { arg };
-            program =
-                program.mut_subcommand(command, |command| command.args(self.flags.iter().map(arg)));
+            program = program.mut_subcommand(command, |own| match command {
+                SWEEP => own.args(self.flags.iter().map(grid_arg)),
+                _ => self.add(own),
+            });
         }
         program
+    }
+
+    /// A command with the flags.
+    pub(crate) fn add(&self, command: clap::Command) -> clap::Command {
+        command.args(self.flags.iter().map(arg))
     }
 
     /// The flags that were given to a command, in the order of the command line.

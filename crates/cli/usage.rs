@@ -21,7 +21,8 @@ pub(crate) fn refuse(error: &Error) -> Result<(), Failure> {
     }
 }
 
-fn message(error: &Error) -> String {
+/// The line of an error.
+pub(crate) fn message(error: &Error) -> String {
     let text = |kind| error.get(kind).map(plain).filter(|text| !text.is_empty());
     let arg = text(ContextKind::InvalidArg);
     let value = text(ContextKind::InvalidValue);

@@ -18,7 +18,7 @@ pub(crate) fn record(
     given: Vec<Given>,
     registry: &Registry,
 ) -> Result<(), Failure> {
-    if args.run.generate.generates_nothing() {
+    if args.run.text.generate.generates_nothing() {
         let problem = "--predict 0 leaves nothing to record; write a number from 1, or -1";
         return Err(Failure::Usage(problem.to_owned()));
     }

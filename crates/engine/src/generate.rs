@@ -82,6 +82,19 @@ pub enum StopReason {
     ContextFull,
 }
 
+impl StopReason {
+    /// The reason in a word that stays the same, for files: `end_of_generation`,
+    /// `stop_string`, `token_limit` or `context_full`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::EndOfGeneration(_) => "end_of_generation",
+            Self::StopString(_) => "stop_string",
+            Self::TokenLimit => "token_limit",
+            Self::ContextFull => "context_full",
+        }
+    }
+}
+
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
