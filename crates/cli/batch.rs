@@ -1,7 +1,7 @@
 //! Many requests from a file, over one model.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     ffi::OsString,
     fs::File,
     io::{self, BufRead, BufReader},
@@ -215,8 +215,16 @@ impl Work {
 
     /// The chains, built once for all lines that have them.
     fn chains(&self, model: &GgufModel, registry: &Registry) -> Result<Vec<Chain>, Failure> {
+        // Most of them are of all chains.
+        let mut told = HashSet::new();
+        let mut once = |line: String| {
+            if !told.contains(&line) {
+                tell(&line);
+                told.insert(line);
+            }
+        };
         let built = self.plans.iter().map(|plan| {
-            plan.plan.clone().for_model(registry, model).map_err(|failure| {
+            plan.plan.clone().for_model(registry, model, &mut once).map_err(|failure| {
                 if plan.is_default { failure } else { self.at(plan.line, failure) }
             })
         });

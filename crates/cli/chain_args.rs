@@ -10,7 +10,7 @@ use logitchain_core::{
 use logitchain_engine::{GgufModel, RecommendedSampling};
 use logitchain_stages::DEFAULT_ORDER;
 
-use crate::{input, output::tell, recommended, report::Failure, stage_flags::Given};
+use crate::{input, recommended, report::Failure, stage_flags::Given};
 
 /// The stage that gets the biases of `--logit-bias` and `--ignore-eos`, and the
 /// parameter that holds them.
@@ -271,9 +271,10 @@ impl ChainPlan {
         &mut self,
         recommended: &RecommendedSampling,
         registry: &Registry,
+        tell: &mut dyn FnMut(String),
     ) -> Result<(), Failure> {
         for key in &recommended.unknown {
-            tell(format_args!("note: the model's key `{key}` is unknown here, and not followed"));
+            tell(format!("note: the model's key `{key}` is unknown here, and not followed"));
         }
         if matches!(self.origin, Origin::File(_)) {
             return Ok(());
@@ -316,13 +317,11 @@ impl ChainPlan {
         let built = self.config.build(registry, &NoVocab);
         built.map_err(|source| Origin::Model.fault(source))?;
         if !followed.is_empty() {
-            tell(format_args!("recommended by the model: {}", followed.join(", ")));
+            tell(format!("recommended by the model: {}", followed.join(", ")));
         }
         if !without_stage.is_empty() {
             let list = without_stage.join(", ");
-            tell(format_args!(
-                "note: the model recommends {list}, whose stage is not in the chain"
-            ));
+            tell(format!("note: the model recommends {list}, whose stage is not in the chain"));
         }
         Ok(())
     }
@@ -352,14 +351,15 @@ impl ChainPlan {
         self.build(registry, &NoVocab)
     }
 
-    /// The chain for a model.
+    /// The chain for a model; `tell` hears what of it the model's maker recommends.
     pub(crate) fn for_model(
         mut self,
         registry: &Registry,
         model: &GgufModel,
+        tell: &mut dyn FnMut(String),
     ) -> Result<Chain, Failure> {
         if let Some(recommended) = model.recommended_sampling() {
-            self.follow(recommended, registry)?;
+            self.follow(recommended, registry, tell)?;
         }
         self.for_vocab(registry, model.tokenizer())
     }

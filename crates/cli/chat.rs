@@ -36,7 +36,7 @@ pub(crate) fn chat(args: &ChatArgs, given: Vec<Given>, registry: &Registry) -> R
         EngineError::NoChatTemplate => Failure::NoChatTemplate,
         error => error.into(),
     })?;
-    let chain = plan.for_model(registry, &model)?;
+    let chain = plan.for_model(registry, &model, &mut |line| tell(line))?;
     let log = args.trace.as_deref().map(TraceLog::create).transpose()?;
     announce(&chain);
     let look = Look { trace: log.is_some(), ..Look::default() };

@@ -54,7 +54,7 @@ pub(crate) fn probs(
     let prompt = args.prompt.read(args.generate.escape)?;
     let (model, load) = args.model.load()?;
     let vocab = model.tokenizer();
-    let chain = plan.for_model(registry, &model)?;
+    let chain = plan.for_model(registry, &model, &mut |line| tell(line))?;
     let special = if args.special { Special::Parse } else { Special::Plain };
     let tokens = prompt_tokens(vocab, &prompt, special)?;
 

@@ -71,7 +71,7 @@ impl Start {
         let options = args.text.generate.options(DEFAULT_LIMIT)?;
         let prompt = args.prompt.read(args.text.generate.escape)?;
         let (model, load) = args.model.load()?;
-        let chain = plan.for_model(registry, &model)?;
+        let chain = plan.for_model(registry, &model, &mut |line| tell(line))?;
         let special = if args.text.special { Special::Parse } else { Special::Plain };
         let tokens = prompt_tokens(model.tokenizer(), &prompt, special)?;
         Ok(Self { model, load, chain, prompt, tokens, options })

@@ -24,7 +24,9 @@ pub(crate) use self::{
     recording::Recording,
     safetensors::{LOGITS, PROMPT, TOKENS},
 };
-use crate::{args::PromptArgs, chain_args::ChainPlan, model_args::ModelArgs, report::Failure};
+use crate::{
+    args::PromptArgs, chain_args::ChainPlan, model_args::ModelArgs, output::tell, report::Failure,
+};
 
 /// What these ask of a vocabulary cannot be left out.
 const NEEDS_TEXTS: [&str; 2] = ["dry", "infill"];
@@ -179,7 +181,7 @@ impl Logits {
     /// The chain for these logits.
     pub(crate) fn chain(&self, plan: ChainPlan, registry: &Registry) -> Result<Chain, Failure> {
         if let Self::Prompt { model, .. } | Self::Recorded { model: Some(model), .. } = self {
-            return plan.for_model(registry, model);
+            return plan.for_model(registry, model, &mut |line| tell(line));
         }
         if plan.ignores_eos() {
             let problem = "--ignore-eos needs a model's vocabulary: give the model with -m";
