@@ -250,7 +250,8 @@ impl JointStep {
     /// has grown.
     ///
     /// ```
-    /// use logitchain_engine::{GgufModel, JointStep, Model, TokenId};
+    /// use logitchain_core::TokenId;
+    /// use logitchain_engine::{GgufModel, JointStep, Model};
     ///
     /// let model = GgufModel::embedded();
     /// let (mut a, mut b) = (model.session(), model.session());
