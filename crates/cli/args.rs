@@ -7,6 +7,7 @@ use crate::{
     chain_args::{ChainArgs, GeneralArgs},
     logits::LogitsArgs,
     model_args::ModelArgs,
+    prompt::PromptArgs,
 };
 
 /// Sampler chains for language models: see them, order them, extend them, trust
@@ -293,23 +294,6 @@ pub(crate) struct RecordArgs {
     pub(crate) f16: bool,
     #[command(flatten)]
     pub(crate) run: ContinueArgs,
-}
-
-/// The text to continue: at most one of these; without any, stdin is read.
-#[derive(Debug, Args)]
-#[group(multiple = false)]
-pub(crate) struct PromptArgs {
-    /// The text to continue [default: what is piped to stdin]
-    #[arg(value_name = "PROMPT")]
-    pub(crate) text: Option<String>,
-    /// The same as PROMPT
-    #[arg(short = 'p', long = "prompt", value_name = "PROMPT", allow_hyphen_values = true)]
-    pub(crate) flag: Option<String>,
-    /// Read the text from a file
-    ///
-    /// A line break at the end of a file, or of stdin, is not part of the text.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
 }
 
 /// What holds for a generated text, in `run`, `batch` and `chat`.

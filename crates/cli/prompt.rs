@@ -1,6 +1,28 @@
-use std::io::{self, IsTerminal as _};
+use std::{
+    io::{self, IsTerminal as _},
+    path::PathBuf,
+};
 
-use crate::{args::PromptArgs, escape::unescape, input, report::Failure};
+use clap::Args;
+
+use crate::{escape::unescape, input, report::Failure};
+
+/// The text to continue: at most one of these; without any, stdin is read.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct PromptArgs {
+    /// The text to continue [default: what is piped to stdin]
+    #[arg(value_name = "PROMPT")]
+    pub(crate) text: Option<String>,
+    /// The same as PROMPT
+    #[arg(short = 'p', long = "prompt", value_name = "PROMPT", allow_hyphen_values = true)]
+    pub(crate) flag: Option<String>,
+    /// Read the text from a file
+    ///
+    /// A line break at the end of a file, or of stdin, is not part of the text.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
 
 impl PromptArgs {
     /// The text to continue. A line break at the end of a file or of stdin ends

@@ -25,7 +25,7 @@ pub(crate) use self::{
     safetensors::{LOGITS, PROMPT, TOKENS},
 };
 use crate::{
-    args::PromptArgs, chain_args::ChainPlan, model_args::ModelArgs, output::tell, report::Failure,
+    chain_args::ChainPlan, model_args::ModelArgs, output::tell, prompt::PromptArgs, report::Failure,
 };
 
 /// What these ask of a vocabulary cannot be left out.

@@ -1,5 +1,8 @@
 //! Many requests from a file, over one model.
 
+mod line;
+mod results;
+
 use std::{
     collections::{HashMap, HashSet},
     ffi::OsString,
@@ -14,6 +17,10 @@ use logitchain_engine::{
     GenerateOptions, GgufModel, Request, SchedulerLimits, Special, prompt_tokens,
 };
 
+use self::{
+    line::{Line, LineReader},
+    results::{Expected, Out},
+};
 use crate::{
     args::BatchArgs,
     chain_args::ChainPlan,
@@ -21,12 +28,10 @@ use crate::{
     generate::describe,
     input::{self, Lines},
     input_error::InputError,
-    line::{Line, LineReader},
     many::{self, Outcome},
     output::tell,
     progress::Progress,
     report::{self, Failure},
-    results::{Expected, Out},
     run::DEFAULT_LIMIT,
     stage_flags::StageFlags,
 };
