@@ -245,6 +245,8 @@ fn logits_that_do_not_fit_are_refused_and_nothing_is_drawn() {
     assert_eq!(refuse(8, 4, 3), "rows of 4 logits cannot begin 3 apart: a stride is 4 at least");
     let message = refuse(9, 3, 4);
     assert!(message.contains("give 7 or, with the last row padded, 8"), "{message}");
+    // Numbers beyond all memory are only told.
+    assert!(refuse(4, 2, usize::MAX / 2).starts_with("4 logits for 2 rows of 2"));
     assert!(refuse(4, 3, 4).starts_with("4 logits for 2 rows of 3, 4 apart"));
     assert_eq!(format!("{batch:?}"), before);
     assert!(batch.sample(&mut [0.0; 7], 3, 4).is_ok());

@@ -436,7 +436,7 @@ fn a_request_that_fails_has_its_error_in_its_place_and_leaves_the_others_alone()
         assert_eq!((errors[0], &found[2]["sample"]), (errors[1], &json!(1)));
         assert!(errors[2].starts_with("cannot pick token 1 of the text: no candidates"));
         let keys: Vec<&String> = found[3].as_object().expect("an object").keys().collect();
-        assert_eq!(keys.len(), 3, "id, seed and error: {keys:?}");
+        assert_eq!(keys.len(), 4, "id, request, seed and error: {keys:?}");
         assert_eq!(found[0]["text"], found[4]["text"]);
         assert_eq!(found.len(), 5);
     }
@@ -488,12 +488,12 @@ fn a_file_that_holds_something_else_is_refused_and_left_alone() {
     for (other, problem) in [
         (
             "to do: buy milk",
-            "line 1 is not the result of line 1 (id \"ä\", seed 42); give another file",
+            "line 1 is not the result of line 1 as it is now (id \"ä\", seed 42); give another file",
         ),
         ("to do: buy milk\n", "line 1 is not the result of line 1"),
         ("\n", "line 1 is not the result of line 1"),
         (lines[1], "line 1 is not the result of line 1"),
-        (&swapped, "line 2 is not the result of line 2 (id 2, sample 0, seed 42)"),
+        (&swapped, "line 2 is not the result of line 2 as it is now (id 2, sample 0, seed 42)"),
         (&seeded, "line 1 is not the result of line 1"),
         (&broken, "line 1 is not the result of line 1"),
         (&more, "line 4 is one more than there are results"),
@@ -514,6 +514,32 @@ fn a_file_that_holds_something_else_is_refused_and_left_alone() {
     let held = fs::File::open(&out).expect("a file");
     held.lock().expect("a lock");
     assert!(refused(&["batch", &input, "--out", &out]).ends_with("another program is writing it"));
+}
+
+/// Results are of the requests that stand there now, the chain and the model included.
+#[test]
+fn results_of_a_request_that_has_changed_are_not_taken_for_its_own() {
+    let before = json!({"prompt": "The king", "predict": 4});
+    let out = file("changed.out", "");
+    let _ = fine(&["batch", &requests("changed.jsonl", &[before]), "--out", &out]);
+    let kept = fs::read_to_string(&out).expect("results");
+    for (line, flag) in [
+        (json!({"prompt": "A dog", "predict": 4}), None),
+        (json!({"prompt": "The king", "predict": 5}), None),
+        (json!({"prompt": "The king", "predict": 4, "stop": "x"}), None),
+        (json!({"prompt": "The king", "predict": 4}), Some("--temp=2")),
+        (json!({"prompt": "The king", "predict": 4}), Some("--model=/nonexistent.gguf")),
+    ] {
+        let input = requests("changed.jsonl", &[line]);
+        let args = ["batch", &input, "--out", &out].into_iter().chain(flag).collect::<Vec<_>>();
+        let message = refused(&args);
+        assert!(message.contains("line 1 is not the result of line 1 as it is now"), "{message}");
+        assert_eq!(fs::read_to_string(&out).expect("results"), kept);
+    }
+    // Its own it still is.
+    let same = json!({"predict": 4, "prompt": "The king"});
+    let _ = fine(&["batch", &requests("changed.jsonl", &[same]), "--out", &out]);
+    assert_eq!(fs::read_to_string(&out).expect("results"), kept);
 }
 
 #[test]

@@ -298,7 +298,7 @@ fn a_run_is_summed_up() {
     let two = [([1.0, 2.0, 3.0], TokenId(1)), ([1.0, 2.0, f32::NEG_INFINITY], TokenId(1))];
     let run = two.iter().map(|(logits, token)| (logits.as_slice(), *token));
     let error = compare_run(&chain(&[]), &dead, run).expect_err("nothing is left");
-    assert_eq!(error.to_string(), "step 1: `logits -> logit-bias -> dist`");
+    assert_eq!(error.to_string(), "step 2: `logits -> logit-bias -> dist`");
 }
 
 #[test]

@@ -130,6 +130,10 @@ fn a_file_is_whole_and_never_replaced_unasked() {
     let path = file("there.safetensors", "precious");
     let message = record(&["-o", &path]).error(2);
     assert_eq!(message, format!("--output: '{path}' is there already; --force replaces it"));
+    let message = record(&["-o", "/dev/null", "--force"]).error(2);
+    assert_eq!(message, "--output: '/dev/null' is no plain file");
+    let message = record(&["-o", "both", "--trace", "both"]).error(2);
+    assert_eq!(message, "--output and --trace are both 'both'");
     assert_eq!(fs::read(&path).expect("the file"), b"precious");
     record(&["-o", &path, "--force"]).text();
     let first = fs::read(&path).expect("the file");

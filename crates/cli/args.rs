@@ -90,9 +90,10 @@ pub(crate) enum Command {
     /// of those.
     ///
     /// A result is a line of JSON too, in the order of the requests: `id`,
-    /// `sample` where `n` is above 1, `seed`, `text`, `tokens`, and in `stop`
-    /// why the text ends: `end_of_generation`, `stop_string`, `token_limit`
-    /// or `context_full`. It is what `run` writes with the same flags and seed. Where
+    /// `sample` where `n` is above 1, `request` (a fingerprint of all that decides
+    /// the text but for the seed), `seed`, `text`, `tokens`, and in `stop` why the
+    /// text ends: `end_of_generation`, `stop_string`, `token_limit` or
+    /// `context_full`. It is what `run` writes with the same flags and seed. Where
     /// a text cannot be continued there is `error` instead.
     ///
     /// All lines are checked before the first text. Exit codes: 0 fine, 1 some

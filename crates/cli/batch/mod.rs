@@ -51,7 +51,7 @@ pub(crate) fn batch(
     registry: &Registry,
 ) -> Result<(), Failure> {
     let reader = LineReader::new(flags, program, given);
-    let work = Work::read(&args.file, reader, registry)?;
+    let work = Work::read(&args.file, &args.model.name(), reader, registry)?;
     let all = work.jobs.iter().fold(0_usize, |all, job| all.saturating_add(job.samples));
     let mut out = Out::open(args.out.as_deref(), work.texts().map(|text| text.expected()))?;
     if let Some(path) = args.out.as_deref().filter(|_| out.done > 0) {
@@ -125,6 +125,8 @@ struct Job {
     line: usize,
     /// As JSON.
     id: String,
+    /// Of all that decides the text but for the seed.
+    fingerprint: u64,
     prompt: String,
     special: Special,
     options: GenerateOptions,
@@ -145,20 +147,26 @@ struct Text<'a> {
 
 impl Work {
     /// Reads and checks all lines.
-    fn read(path: &Path, reader: LineReader<'_>, registry: &Registry) -> Result<Self, Failure> {
+    fn read(
+        path: &Path,
+        model: &str,
+        reader: LineReader<'_>,
+        registry: &Registry,
+    ) -> Result<Self, Failure> {
         if path == Path::new("-") {
             let stdin = io::stdin().lock();
-            return Self::of("stdin", stdin, reader, registry, Failure::Stdin);
+            return Self::of("stdin", stdin, model, reader, registry, Failure::Stdin);
         }
         let failed = |source| Failure::Read { path: path.into(), source };
         let file: File = input::open(path).map_err(failed)?;
         let name = path.display().to_string();
-        Self::of(&name, BufReader::new(file), reader, registry, failed)
+        Self::of(&name, BufReader::new(file), model, reader, registry, failed)
     }
 
     fn of(
         file: &str,
         text: impl BufRead,
+        model: &str,
         mut reader: LineReader<'_>,
         registry: &Registry,
         failed: impl Fn(InputError) -> Failure,
@@ -195,7 +203,7 @@ impl Work {
                     work.plans.len() - 1
                 }
             };
-            let job = Job::new(line, number, id, plan, &mut work.plans[plan]);
+            let job = Job::new(line, number, id, model, plan, &mut work.plans[plan]);
             work.jobs.push(job.map_err(|failure| work.at(number, failure))?);
         }
         if work.jobs.is_empty() {
@@ -255,6 +263,7 @@ impl Job {
         line: Line,
         number: usize,
         id: String,
+        model: &str,
         at: usize,
         plan: &mut Plan,
     ) -> Result<Self, Failure> {
@@ -265,12 +274,18 @@ impl Job {
         if args.generate.escape {
             prompt = unescape(&prompt);
         }
+        let special = if args.special { Special::Parse } else { Special::Plain };
+        let options = args.generate.options(DEFAULT_LIMIT)?;
+        let (chain, ends) = (plan.plan.config(), plan.plan.ignores_eos());
+        let all = (model, &prompt, special, &options, &chain.stages, chain.rng, ends);
+        let fingerprint = fingerprint(&format!("{all:?}"));
         Ok(Self {
             line: number,
             id,
+            fingerprint,
             prompt,
-            special: if args.special { Special::Parse } else { Special::Plain },
-            options: args.generate.options(DEFAULT_LIMIT)?,
+            special,
+            options,
             samples,
             plan: at,
             seed,
@@ -279,13 +294,21 @@ impl Job {
     }
 }
 
+/// A number that texts seldom share: FNV-1a, of 64 bits.
+fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 impl Text<'_> {
     /// What its result begins with.
     fn expected(&self) -> Expected {
-        let Job { id, samples, random, line, .. } = self.job;
+        let Job { id, fingerprint, samples, random, line, .. } = self.job;
         Expected {
             id: id.clone(),
             sample: (*samples > 1).then_some(self.nth),
+            fingerprint: *fingerprint,
             seed: self.seed,
             random: *random,
             line: *line,

@@ -17,6 +17,8 @@ pub(crate) struct Expected {
     /// As JSON.
     pub(crate) id: String,
     pub(crate) sample: Option<usize>,
+    /// Of the request, its model and its chain.
+    pub(crate) fingerprint: u64,
     pub(crate) seed: u64,
     /// Whether the seed may be another one.
     pub(crate) random: bool,
@@ -33,7 +35,8 @@ impl Expected {
     /// What all runs of the program begin the line with.
     fn fixed_head(&self) -> String {
         let sample = self.sample.map(|nth| format!("\"sample\":{nth},")).unwrap_or_default();
-        format!("{{\"id\":{},{sample}\"seed\":", self.id)
+        let request = format!("\"request\":\"{:016x}\",", self.fingerprint);
+        format!("{{\"id\":{},{sample}{request}\"seed\":", self.id)
     }
 
     fn known_head(&self) -> String {
@@ -122,8 +125,8 @@ impl Out {
                 let sample = expected.sample.map(|nth| format!(", sample {nth}"));
                 let sample = sample.unwrap_or_default();
                 return Ok(Err(format!(
-                    "line {number} is not the result of line {request} (id {id}{sample}, seed \
-                     {seed}); give another file"
+                    "line {number} is not the result of line {request} as it is now (id \
+                     {id}{sample}, seed {seed}); give another file"
                 )));
             }
             if !whole {

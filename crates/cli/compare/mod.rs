@@ -3,7 +3,7 @@
 mod one;
 mod text;
 
-use logitchain_core::{Chain, Registry, TokenId, compare, compare_run};
+use logitchain_core::{Chain, CompareError, Registry, TokenId, compare, compare_run};
 
 use self::text::Parted;
 use crate::{
@@ -65,8 +65,10 @@ pub(crate) fn compare_chains(
         }
         (None, None) if whole => many(args, &mut source, &a, &b, None)?,
         (None, step) => {
-            let logits = at(step.unwrap_or(1), &mut source, &mut a, &mut b)?;
-            let diff = compare(&a, &b, &logits)?;
+            let step = step.unwrap_or(1);
+            let logits = at(step, &mut source, &mut a, &mut b)?;
+            let diff = compare(&a, &b, &logits);
+            let diff = diff.map_err(|error| CompareError { step, ..error })?;
             let one = one::One { a: a.to_string(), b: b.to_string(), diff, vocab: source.vocab() };
             let top = args.top.unwrap_or(DEFAULT_TOP);
             if args.json { one.json(top) } else { one.table(top) }

@@ -53,7 +53,9 @@ impl Many<'_> {
             text_b: plain(self.vocab, parted.at.b),
             before: self.before(parted),
         });
-        let report = Report { chain_a: &self.a, chain_b: &self.b, diff: &self.diff, parting };
+        // Once, with what the program knows of it.
+        let diff = &RunDiff { parts_at: None, ..self.diff.clone() };
+        let report = Report { chain_a: &self.a, chain_b: &self.b, diff, parting };
         let json = serde_json::to_string(&report).expect("numbers, texts and lists are JSON");
         json + "\n"
     }

@@ -11,7 +11,7 @@ mod safetensors;
 mod steps;
 mod typed;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use logitchain_core::{Chain, Link, NoVocab, Registry, TokenId, Vocab};
@@ -149,6 +149,13 @@ impl LogitsArgs {
     /// The step that was asked for, if one was.
     pub(crate) fn asked_step(&self) -> Option<usize> {
         self.step
+    }
+
+    /// Whether a path leads to the file with the logits.
+    pub(crate) fn reads(&self, path: &Path) -> bool {
+        let whole = |path: &Path| path.canonicalize().ok();
+        let own = self.logits_file.as_deref().and_then(whole);
+        own.is_some() && own == whole(path)
     }
 
     /// The step that was asked for, from 1.

@@ -23,6 +23,10 @@ pub(crate) fn record(
         return Err(Failure::Usage(problem.to_owned()));
     }
     writer::check(&args.output, args.force)?;
+    if args.run.trace.as_ref() == Some(&args.output) {
+        let problem = format!("--output and --trace are both '{}'", args.output.display());
+        return Err(Failure::Usage(problem));
+    }
     let start = |chain: &Chain, prompt: &[_], vocabulary| {
         let same = RngKind::ALL.iter().find(|(_, rng)| *rng == chain.rng());
         let notes = Metadata {

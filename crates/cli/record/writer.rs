@@ -50,6 +50,11 @@ pub(super) fn check(path: &Path, force: bool) -> Result<(), Failure> {
     if path.exists() && !force {
         return Err(exists(path));
     }
+    // A device or a pipe would be replaced by a file, and so would a link.
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        let problem = format!("--output: '{}' is no plain file", path.display());
+        return Err(Failure::Usage(problem));
+    }
     Ok(())
 }
 

@@ -69,6 +69,12 @@ pub(crate) fn sweep(
         let problem = "--csv and --svg name the same file; each needs one of its own";
         return Err(Failure::Usage(problem.to_owned()));
     }
+    for (flag, path) in [("--csv", &args.csv), ("--svg", &args.svg)] {
+        if path.as_ref().is_some_and(|path| args.logits.reads(path)) {
+            let problem = format!("{flag} would overwrite the logits; name another file");
+            return Err(Failure::Usage(problem));
+        }
+    }
 
     let mut source = args.logits.open()?;
     let step = args.logits.step();

@@ -66,7 +66,7 @@ pub enum BatchError {
     #[error(
         "{given} logits for {rows} rows of {vocab}, {stride} apart: give {} or, with the last \
          row padded, {}",
-        least(*rows, *vocab, *stride), rows * stride
+        least(*rows, *vocab, *stride), rows.saturating_mul(*stride)
     )]
     Length {
         /// Logits given.

@@ -10,7 +10,7 @@ use crate::{Chain, SampleError, TokenId};
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("step {step}: `{chain}`")]
 pub struct CompareError {
-    /// Of the run, from 0.
+    /// Of the run, from 1.
     pub step: usize,
     /// The chain that is at fault, as it prints.
     pub chain: String,
@@ -73,6 +73,7 @@ pub struct RunDiff {
     pub kept_differs: f64,
     /// Where the chains, with the seeds that they have, would first choose different
     /// tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parts_at: Option<Parting>,
 }
 
@@ -205,7 +206,7 @@ fn compare_at(
 }
 
 fn at_fault(step: usize, chain: &Chain, source: DistributionError) -> CompareError {
-    CompareError { step, chain: chain.to_string(), source }
+    CompareError { step: step + 1, chain: chain.to_string(), source }
 }
 
 /// Compares two chains over a run: each step's logits, and the token that was

@@ -278,7 +278,10 @@ impl Scheduler {
                 self.waiting.pop_front()
             {
                 let mut session = self.model.session();
-                session.reserve(room);
+                // Where the memory is counted, no more of it than that.
+                if self.limits.memory.is_some() {
+                    session.reserve(room);
+                }
                 prompt.iter().for_each(|token| chain.accept(*token));
                 self.used += bytes;
                 self.reading.push(Reading {
