@@ -5,7 +5,7 @@
 #[path = "../../core/benches/harness/mod.rs"]
 mod harness;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use harness::{Limit, Report, Work, read, timed};
 use logitchain_conformance::logits;
@@ -107,6 +107,14 @@ fn mixed(report: &mut Report) {
     let mut on_two = batch_of(chains.clone());
     let turn = |logits: &mut [f32]| {
         pool.install(|| {
+            // Both are busy before, as with a model's pass: a sleeping one can take longer
+            // to wake than all rows take.
+            rayon::broadcast(|_| {
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_millis(5) {
+                    std::hint::spin_loop();
+                }
+            });
             timed(|| {
                 let tokens = on_two.par_sample(logits, SIZE, SIZE).expect("rows");
                 assert!(tokens.iter().all(Result::is_ok), "tokens");
