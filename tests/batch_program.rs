@@ -1,65 +1,32 @@
 //! Many texts at once, by the real binary on the embedded model: what is expected of
 //! each is what `run` writes alone.
 
+mod program;
+
 use std::{
     fs,
-    io::Write as _,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
-fn program(args: &[&str]) -> Output {
-    with_stdin(args, "")
-}
-
-fn with_stdin(args: &[&str], stdin: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_logitchain"))
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    // A program that fails before it reads closes the pipe.
-    let _ = child.stdin.take().expect("a pipe").write_all(stdin.as_bytes());
-    child.wait_with_output().expect("the program ends")
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("UTF-8")
-}
+use program::{Outcome, file, program, with_stdin};
 
 /// What a run that must go well wrote.
-#[track_caller]
 fn fine(args: &[&str]) -> String {
-    let output = program(args);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
-    text(&output.stdout).to_owned()
+    program(args).text()
 }
 
 /// The one line of a run that must fail before it writes anything.
-#[track_caller]
 fn refused(args: &[&str]) -> String {
-    let output = program(args);
-    let told = text(&output.stderr);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{args:?}: {told}");
-    let line = told.strip_prefix("error: ").and_then(|line| line.strip_suffix('\n'));
-    let line = line.unwrap_or_else(|| panic!("no error: {told}"));
-    assert!(!line.contains('\n'), "{line}");
-    line.to_owned()
+    program(args).error(2)
 }
 
 /// A path of a test's own.
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
-}
-
-fn file(name: &str, content: impl AsRef<[u8]>) -> String {
-    fs::write(path(name), content).expect("the folder can be written to");
-    path(name).to_str().expect("UTF-8").to_owned()
 }
 
 fn requests(name: &str, lines: &[Value]) -> String {
@@ -78,8 +45,8 @@ fn printed(text: &str) -> String {
 }
 
 /// What follows on the line of stderr that begins so.
-fn told<'a>(output: &'a Output, what: &str) -> Vec<&'a str> {
-    text(&output.stderr).lines().filter_map(|line| line.strip_prefix(what)).collect()
+fn told<'a>(output: &'a Outcome, what: &str) -> Vec<&'a str> {
+    output.stderr.lines().filter_map(|line| line.strip_prefix(what)).collect()
 }
 
 // Samples of one prompt.
@@ -98,9 +65,9 @@ fn the_first_of_several_texts_is_that_of_a_single_run_and_each_can_be_had_by_its
         });
         let seeds: Vec<&str> = seeds.collect();
         assert_eq!((seeds.len(), seeds[0]), (20, "7"));
-        let alone: Vec<Output> = seeds.iter().map(|seed| run(&["--seed", seed])).collect();
-        let texts: Vec<&str> = alone.iter().map(|output| text(&output.stdout)).collect();
-        assert_eq!(text(&all.stdout), texts.concat());
+        let alone: Vec<Outcome> = seeds.iter().map(|seed| run(&["--seed", seed])).collect();
+        let texts: Vec<&str> = alone.iter().map(|output| output.stdout.as_str()).collect();
+        assert_eq!(all.stdout, texts.concat());
         assert_ne!(texts[0], texts[1]);
         let stopped: Vec<&str> =
             alone.iter().flat_map(|output| told(output, "stopped: ")).collect();
@@ -115,7 +82,7 @@ fn one_text_is_what_it_always_was() {
     assert_eq!(plain, one);
     let several = program(&[&args[..], &["--n-samples=2", "--greedy"]].concat());
     let greedy = program(&[&args[..], &["--greedy"]].concat());
-    assert_eq!(text(&several.stdout), text(&greedy.stdout).repeat(2));
+    assert_eq!(several.stdout, greedy.stdout.repeat(2));
 }
 
 #[test]
@@ -193,7 +160,7 @@ fn a_request_is_what_run_writes_in_any_company_and_number() {
         let prompt = format!("--prompt={}", line["prompt"].as_str().expect("a text"));
         let limit = if flags.contains(&"-n") { &[][..] } else { &["-n", "24"] };
         let alone = program(&[&["run", &prompt], &flags[..], limit].concat());
-        assert_eq!(alone.status.code(), Some(0), "{alone:?}");
+        assert_eq!(alone.code, Some(0), "{alone:?}");
         let samples = line["n"].as_u64().unwrap_or(1);
         let stopped = told(&alone, "stopped: ");
         let mut texts = String::new();
@@ -218,7 +185,7 @@ fn a_request_is_what_run_writes_in_any_company_and_number() {
                 assert!(tokens as u64 <= limit, "{result}");
             }
         }
-        assert_eq!(texts, text(&alone.stdout), "{line}");
+        assert_eq!(texts, alone.stdout, "{line}");
     }
     assert_eq!(found.next(), None);
 }
@@ -253,15 +220,12 @@ fn flags_hold_for_all_lines_and_keys_replace_them() {
 fn requests_come_through_a_pipe_too_and_empty_lines_are_none() {
     let lines =
         "\r\n{\"prompt\": \"Thou\", \"predict\": 2}\r\n\n  {\"prompt\":\"a\",\"predict\":0}";
-    let output = with_stdin(&["batch", "-"], lines);
-    let found = results(text(&output.stdout));
+    let output = with_stdin(&["batch", "-"], lines.as_bytes());
+    let found = results(&output.stdout);
     let ids: Vec<&Value> = found.iter().map(|found| &found["id"]).collect();
     assert_eq!(ids, [&json!(2), &json!(4)]);
-    let wrong = with_stdin(&["batch", "-"], "{\"prompt\": \"x\"}\n{}");
-    assert_eq!(
-        text(&wrong.stderr),
-        "error: stdin: line 2: `prompt` is missing: the text to continue\n"
-    );
+    let wrong = with_stdin(&["batch", "-"], b"{\"prompt\": \"x\"}\n{}");
+    assert_eq!(wrong.stderr, "error: stdin: line 2: `prompt` is missing: the text to continue\n");
 }
 
 #[test]
@@ -427,7 +391,7 @@ fn a_request_that_fails_has_its_error_in_its_place_and_leaves_the_others_alone()
     let args = ["batch", &file, "--out", out.to_str().expect("UTF-8")];
     for _ in 0..2 {
         let output = program(&args);
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(output.code, Some(1), "{output:?}");
         let told = told(&output, "error: ");
         assert_eq!(told, ["3 of 5 texts failed; their results say why"]);
         let found = results(&fs::read_to_string(&out).expect("results"));
@@ -465,13 +429,13 @@ fn a_file_of_results_that_was_cut_off_anywhere_is_completed() {
     for cut in 0..=whole.len() {
         fs::write(&out, &whole[..cut]).expect("a file");
         let output = program(&["batch", &input, "--out", &out_arg]);
-        assert_eq!(output.status.code(), Some(0), "{cut}: {output:?}");
+        assert_eq!(output.code, Some(0), "{cut}: {output:?}");
         assert_eq!(fs::read(&out).expect("results"), whole, "{cut}");
         // What is there is not computed again.
         let done = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
-        let told = text(&output.stderr).contains(&format!("{done} of 2 results are in"));
+        let told = output.stderr.contains(&format!("{done} of 2 results are in"));
         assert_eq!(told, done > 0, "{cut}: {output:?}");
-        assert_eq!(text(&output.stderr).contains("sampler chain"), done < 2, "{cut}");
+        assert_eq!(output.stderr.contains("sampler chain"), done < 2, "{cut}");
     }
 }
 

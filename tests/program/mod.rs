@@ -11,7 +11,7 @@ use std::{
 };
 
 /// What a run of the program left behind.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
