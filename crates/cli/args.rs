@@ -5,6 +5,7 @@ use clap_complete::Shell;
 
 use crate::{
     chain_args::{ChainArgs, GeneralArgs},
+    count::count,
     logits::LogitsArgs,
     model_args::ModelArgs,
     prompt::PromptArgs,
@@ -327,10 +328,6 @@ pub(crate) struct TimingArgs {
     /// Print a table of tokens, speed and where the time went
     #[arg(long)]
     pub(crate) timing: bool,
-}
-
-fn count(text: &str) -> Result<NonZero<usize>, &'static str> {
-    text.parse().map_err(|_| "write a whole number from 1")
 }
 
 /// How many tokens to generate; `None` without limit.

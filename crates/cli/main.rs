@@ -9,6 +9,7 @@ mod chain_args;
 mod chat;
 mod check;
 mod compare;
+mod count;
 mod escape;
 mod explain;
 mod foreign;
@@ -43,7 +44,6 @@ use std::{env, ffi::OsString, process::ExitCode};
 
 // The program needs the package's own library for nothing: it names the crates.
 use logitchain as _;
-use {anstream as _, anstyle as _, serde as _, tempfile as _, unicode_width as _};
 // A crate that no code names is not linked, and its stages are not registered.
 // A third party's stages join by a line like this one, and a dependency.
 use logitchain_stages as _;

@@ -7,7 +7,7 @@ use std::{
 use clap::Args;
 use logitchain_engine::{CacheType, EMBEDDED_GGUF, EngineError, Gguf, GgufModel, LoadOptions};
 
-use crate::{logits::EMBEDDED, report::Failure};
+use crate::{count::count, logits::EMBEDDED, report::Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {
@@ -21,9 +21,9 @@ pub(crate) struct ModelArgs {
         long,
         value_name = "N",
         allow_negative_numbers = true,
-        value_parser = thread_count
+        value_parser = count
     )]
-    pub(crate) threads: Option<ThreadCount>,
+    pub(crate) threads: Option<NonZero<usize>>,
     /// How a text's keys and values are remembered: f16, or f32 for more memory
     /// and a little exactness
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = cache_type)]
@@ -65,13 +65,6 @@ pub(crate) fn load(path: &Path, options: &LoadOptions) -> Result<GgufModel, Fail
         EngineError::Open { .. } | EngineError::TooManyThreads { .. } => source.into(),
         source => Failure::Model { path: path.into(), source: Box::new(source) },
     })
-}
-
-/// Threads are counted from 1.
-type ThreadCount = NonZero<usize>;
-
-fn thread_count(text: &str) -> Result<ThreadCount, &'static str> {
-    text.parse().map_err(|_| "write a whole number from 1")
 }
 
 fn cache_type(text: &str) -> Result<CacheType, &'static str> {

@@ -11,7 +11,10 @@ mod safetensors;
 mod steps;
 mod typed;
 
-use std::path::{Path, PathBuf};
+use std::{
+    num::NonZero,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use logitchain_core::{Chain, Link, NoVocab, Registry, TokenId, Vocab};
@@ -25,7 +28,8 @@ pub(crate) use self::{
     safetensors::{LOGITS, PROMPT, TOKENS},
 };
 use crate::{
-    chain_args::ChainPlan, model_args::ModelArgs, output::tell, prompt::PromptArgs, report::Failure,
+    chain_args::ChainPlan, count::count, model_args::ModelArgs, output::tell, prompt::PromptArgs,
+    report::Failure,
 };
 
 /// What these ask of a vocabulary cannot be left out.
@@ -70,17 +74,10 @@ pub(crate) struct LogitsArgs {
     logits_file: Option<PathBuf>,
     /// Take the logits before the N-th token of the text, counted from 1: as the
     /// chain would generate it, or row N of the file [default: 1]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = step)]
-    step: Option<usize>,
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
+    step: Option<NonZero<usize>>,
     #[command(flatten)]
     model: ModelArgs,
-}
-
-fn step(text: &str) -> Result<usize, &'static str> {
-    match text.parse() {
-        Ok(step) if step > 0 => Ok(step),
-        _ => Err("write a whole number from 1"),
-    }
 }
 
 /// Where the logits are.
@@ -148,7 +145,7 @@ impl LogitsArgs {
 
     /// The step that was asked for, if one was.
     pub(crate) fn asked_step(&self) -> Option<usize> {
-        self.step
+        self.step.map(NonZero::get)
     }
 
     /// Whether a path leads to the file with the logits.
@@ -160,7 +157,7 @@ impl LogitsArgs {
 
     /// The step that was asked for, from 1.
     pub(crate) fn step(&self) -> usize {
-        self.step.unwrap_or(1)
+        self.asked_step().unwrap_or(1)
     }
 }
 

@@ -52,11 +52,24 @@ impl Candidates<'_> {
     /// stays.
     pub fn keep_at_least(&mut self, floor: f32, min_keep: usize) {
         self.note(Verb::Logit { floor });
+        self.keep_from(floor, min_keep, false);
+    }
+
+    /// Does so. `weigh`: as the mass was known before, it is to be afterwards too,
+    /// where that costs little.
+    fn keep_from(&mut self, floor: f32, min_keep: usize, weigh: bool) {
+        let mut mass = None;
         let kept = match self.order {
             None if self.many_from(floor, min_keep.max(1)) => {
                 self.settle();
                 let range = Range::from(floor);
-                kernels::mask(self.logits, range, None);
+                if weigh {
+                    let best = self.best().logit;
+                    kernels::mask_below(self.logits, range.low, best, &mut self.scratch.masses);
+                    mass = Some(self.scratch.masses.iter().sum());
+                } else {
+                    kernels::mask(self.logits, range, None);
+                }
                 self.scratch.refresh_masked(self.logits, range, None);
                 true
             }
@@ -72,6 +85,7 @@ impl Candidates<'_> {
         };
         if kept {
             self.drop_done(true);
+            self.mass = mass;
         } else {
             self.keep_top(min_keep);
         }
@@ -87,19 +101,9 @@ impl Candidates<'_> {
                 c.id == best.id || f64::from(weight(true, c.logit - best.logit)) >= least
             });
         } else {
-            let best = self.best().logit;
             let floor = self.floor_of(p);
-            if floor <= best && self.order.is_none() && self.many_from(floor, 1) {
-                // Whoever asks for probabilities will go on with them.
-                self.settle();
-                let range = Range::from(floor);
-                kernels::mask_below(self.logits, range.low, best, &mut self.scratch.masses);
-                self.scratch.refresh_masked(self.logits, range, None);
-                self.drop_done(true);
-                self.mass = Some(self.scratch.masses.iter().sum());
-            } else {
-                self.keep_at_least(floor, 1);
-            }
+            // Whoever asks for probabilities will go on with them.
+            self.keep_from(floor, 1, true);
         }
         self.note(Verb::Probability { floor: p });
     }

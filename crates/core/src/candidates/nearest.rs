@@ -62,6 +62,15 @@ impl Wanted {
         self.distance(a).total_cmp(&self.distance(b)).then_with(|| a.rank(b))
     }
 
+    /// Drops what comes after `last`.
+    fn cut(&self, list: &mut Vec<Candidate>, last: &Candidate) {
+        let reach = self.distance(last);
+        compact(list, |c| {
+            let distance = self.distance(c);
+            distance < reach || (distance == reach && !last.rank(c).is_lt())
+        });
+    }
+
     /// All logits that are no further away than `reach`.
     fn within(&self, reach: f64) -> Range {
         let holds = |logit: f32| self.distance_of(logit) <= reach;
@@ -365,11 +374,7 @@ impl Candidates<'_> {
             other.extend_from_slice(list);
             last = nth_wanted(other, wanted, min_keep);
         }
-        let reach = wanted.distance(&last);
-        compact(list, |c| {
-            let distance = wanted.distance(c);
-            distance < reach || (distance == reach && !last.rank(c).is_lt())
-        });
+        wanted.cut(list, &last);
     }
 
     /// Tries to find all that is wanted within a short reach, where few
@@ -437,7 +442,7 @@ impl Candidates<'_> {
                 } else {
                     self.make_sparse();
                 }
-                self.scratch.list.retain(|c| wanted.compare(c, &last).is_le());
+                wanted.cut(&mut self.scratch.list, &last);
             }
         }
     }

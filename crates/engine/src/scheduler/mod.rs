@@ -208,7 +208,7 @@ impl Scheduler {
         if prompt.is_empty() {
             return Err(EngineError::EmptyPrompt);
         }
-        self.model.session().check(&prompt)?;
+        self.model.check(&prompt)?;
         let context = self.model.context_length();
         // The last token is never evaluated.
         let more = options.max_tokens.map_or(context, |max| max.saturating_sub(1));

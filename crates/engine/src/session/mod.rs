@@ -69,6 +69,11 @@ impl GgufModel {
         self.shared.network.config().context
     }
 
+    /// Whether a text can begin with these tokens.
+    pub(crate) fn check(&self, tokens: &[TokenId]) -> Result<(), EngineError> {
+        self.shared.check(0, tokens)
+    }
+
     pub(crate) fn threads(&self) -> &Threads {
         &self.shared.threads
     }
@@ -186,14 +191,9 @@ impl Session {
         self.state.len()
     }
 
-    /// Whether tokens can be appended.
-    pub(crate) fn check(&self, tokens: &[TokenId]) -> Result<(), EngineError> {
-        self.shared.check(&self.state, tokens)
-    }
-
     fn forward_in_chunks(&mut self, tokens: &[TokenId], chunk: usize) -> Result<(), EngineError> {
         let Self { shared, state, scratch, logits } = self;
-        shared.check(state, tokens)?;
+        shared.check(state.len(), tokens)?;
         let Shared { network, threads, .. } = &**shared;
         let work = network.work_per_token() * tokens.len().min(chunk);
         threads.run(work, || {
@@ -209,8 +209,8 @@ impl Session {
 }
 
 impl Shared {
-    /// Whether tokens can be appended to a text.
-    fn check(&self, state: &State, tokens: &[TokenId]) -> Result<(), EngineError> {
+    /// Whether tokens can be appended to a text of some length.
+    fn check(&self, length: usize, tokens: &[TokenId]) -> Result<(), EngineError> {
         if tokens.is_empty() {
             return Err(EngineError::NoTokens);
         }
@@ -219,7 +219,7 @@ impl Shared {
             return Err(EngineError::UnknownToken { token, size });
         }
         let context = self.network.config().context;
-        let left = context - state.len();
+        let left = context - length;
         if tokens.len() > left {
             return Err(EngineError::ContextFull { tokens: tokens.len(), left, context });
         }
@@ -292,7 +292,7 @@ impl JointStep {
             if !Arc::ptr_eq(&session.shared, &shared) {
                 return Err(EngineError::AnotherModel);
             }
-            shared.check(&session.state, tokens)?;
+            shared.check(session.state.len(), tokens)?;
             all += tokens.len();
             if wanted(at) {
                 rows.push(all - 1);
