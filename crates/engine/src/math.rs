@@ -17,39 +17,6 @@ vectorized! {
 }
 
 vectorized! {
-    /// The products of a query with each key, times a scale.
-    pub(crate) fn scores(simd: Simd, query: &[f32], keys: &[f32], scale: f32, out: &mut [f32]) {
-        for (out, key) in out.iter_mut().zip(keys.chunks_exact(query.len())) {
-            *out = dot(query, key) * scale;
-        }
-    }
-}
-
-vectorized! {
-    /// The sum of vectors as long as `out`, each times its weight.
-    pub(crate) fn weighted_sum(simd: Simd, weights: &[f32], vectors: &[f32], out: &mut [f32]) {
-        let width = out.len();
-        // So many elements at a time stay in registers.
-        for (part, out) in out.chunks_mut(64).enumerate() {
-            let mut sums = [0.0; 64];
-            for (weight, vector) in weights.iter().zip(vectors.chunks_exact(width)) {
-                let vector = &vector[part * 64..];
-                if let Some(vector) = vector.first_chunk::<64>() {
-                    for (sum, x) in sums.iter_mut().zip(vector) {
-                        *sum += weight * x;
-                    }
-                } else {
-                    for (sum, x) in sums.iter_mut().zip(vector) {
-                        *sum += weight * x;
-                    }
-                }
-            }
-            out.copy_from_slice(&sums[..out.len()]);
-        }
-    }
-}
-
-vectorized! {
     /// Turns scores into probabilities.
     pub(crate) fn softmax(simd: Simd, scores: &mut [f32]) {
         // Sixteen results side by side: a single one would wait for each step.
@@ -92,6 +59,42 @@ vectorized! {
     }
 }
 
+vectorized! {
+    /// `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) * up` of each `x` in `gate`,
+    /// into it: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
+    pub(crate) fn gelu_tanh(simd: Simd, gate: &mut [f32], up: &[f32]) {
+        // (1 + tanh(y)) / 2 is 1 / (1 + e^-2y).
+        const TWICE_ROOT: f32 = 1.595_769;
+        for (gate, up) in gate.iter_mut().zip(up) {
+            let x = *gate;
+            let y = TWICE_ROOT * x * (1.0 + 0.044_715 * x * x);
+            *gate = x / (1.0 + exp(-y)) * up;
+        }
+    }
+}
+
+vectorized! {
+    /// Keeps numbers between `-cap` and `cap`, and leaves those near zero alone.
+    pub(crate) fn soft_cap(simd: Simd, numbers: &mut [f32], cap: f32) {
+        for number in numbers {
+            *number = tanh(*number / cap) * cap;
+        }
+    }
+}
+
+#[inline(always)]
+fn tanh(x: f32) -> f32 {
+    // Near zero the series, the first term of which that is left out is below 1e-8 of
+    // the result; elsewhere nothing is lost by taking 1 away.
+    let square = x * x;
+    let mut series = 62.0 / 2835.0;
+    for coefficient in [-17.0 / 315.0, 2.0 / 15.0, -1.0 / 3.0, 1.0] {
+        series = series * square + coefficient;
+    }
+    let far = 1.0 - 2.0 / (exp(2.0 * x) + 1.0);
+    if square < 0.0625 { series * x } else { far }
+}
+
 /// e^x for x from -87 to 88, beyond which it stays as it is there. NaN is NaN.
 ///
 /// Without branches or calls, so that the compiler computes several at once.
@@ -132,6 +135,44 @@ mod tests {
         assert!(exp(f32::NAN).is_nan());
         assert!(exp(f32::NEG_INFINITY) < 1e-37);
         assert!(exp(f32::INFINITY).is_finite());
+    }
+
+    /// Against the system's own in double precision.
+    #[test]
+    fn tanh_is_close_everywhere_and_near_zero_too() {
+        for i in -200_000..=200_000 {
+            let x = i as f32 / 10_000.0;
+            let expected = f64::from(x).tanh();
+            let error = (f64::from(tanh(x)) - expected).abs() / expected.abs().max(1e-30);
+            // What exp may be off, and what taking 1 away makes of it.
+            assert!(error < 5e-7, "tanh {x} is {expected}, not {}", tanh(x));
+        }
+        assert_eq!((tanh(1e30), tanh(-1e30)), (1.0, -1.0));
+        assert!(tanh(f32::NAN).is_nan());
+    }
+
+    /// From the formula, in Python.
+    #[test]
+    fn gelu_is_what_its_formula_gives() {
+        for (x, expected) in
+            [(-3.0, -0.003_637_4), (-0.5, -0.154_286), (1.0, 0.841_192), (10.0, 10.0)]
+        {
+            let mut gate = [x];
+            gelu_tanh(Simd::detect(), &mut gate, &[2.0]);
+            assert!((gate[0] - 2.0 * expected).abs() < 2e-6, "{x}: {gate:?}");
+        }
+    }
+
+    /// By hand: tanh(1/2) is (e - 1) / (e + 1).
+    #[test]
+    fn a_cap_is_approached_and_never_passed() {
+        let mut numbers = [15.0, -15.0, 1e30, 0.001];
+        soft_cap(Simd::detect(), &mut numbers, 30.0);
+        let e = std::f32::consts::E;
+        let half = 30.0 * (e - 1.0) / (e + 1.0);
+        for (found, expected) in numbers.iter().zip([half, -half, 30.0, 0.001]) {
+            assert!((found - expected).abs() < 1e-5, "{numbers:?}");
+        }
     }
 
     #[test]

@@ -97,6 +97,19 @@ impl Threads {
     pub(crate) fn for_each<T: Send>(&self, parts: Vec<T>, act: impl Fn(T) + Sync + Send) {
         parts.into_par_iter().for_each(act);
     }
+
+    /// The same, where so many multiplications are worth it.
+    pub(crate) fn each<T: Send>(
+        &self,
+        work: usize,
+        parts: impl Iterator<Item = T>,
+        act: impl Fn(T) + Sync + Send,
+    ) {
+        match self.split(work) {
+            Split::Whole => parts.for_each(act),
+            Split::Parts(_) => self.for_each(parts.collect(), act),
+        }
+    }
 }
 
 thread_local! {

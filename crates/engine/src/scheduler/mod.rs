@@ -66,7 +66,7 @@ pub struct Scheduler {
 #[non_exhaustive]
 pub struct SchedulerLimits {
     /// How many bytes the keys and values of all admitted texts may take; `None`: as
-    /// many as there are. See [`GgufModel::bytes_per_token`].
+    /// many as there are. See [`GgufModel::cache_bytes`].
     pub memory: Option<usize>,
     /// How many texts are admitted at most.
     pub texts: NonZero<usize>,
@@ -213,7 +213,7 @@ impl Scheduler {
         // The last token is never evaluated.
         let more = options.max_tokens.map_or(context, |max| max.saturating_sub(1));
         let room = prompt.len().saturating_add(more).min(context);
-        let needed = room.saturating_mul(self.model.bytes_per_token());
+        let needed = self.model.cache_bytes(room);
         if let Some(limit) = self.limits.memory.filter(|limit| needed > *limit) {
             return Err(EngineError::CacheLimit { needed, limit });
         }
@@ -269,7 +269,7 @@ impl Scheduler {
                 self.waiting.pop_front();
                 continue;
             }
-            let bytes = next.room.saturating_mul(self.model.bytes_per_token());
+            let bytes = self.model.cache_bytes(next.room);
             let fits = self.limits.memory.is_none_or(|limit| self.used + bytes <= limit);
             if !fits || self.running() >= self.limits.texts.get() {
                 return;

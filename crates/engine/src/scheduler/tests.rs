@@ -145,7 +145,7 @@ fn what_does_not_fit_waits_in_its_order() {
         options: GenerateOptions { max_tokens: Some(max_tokens), ..Default::default() },
         ..request(&model, 1)
     };
-    let bytes = |tokens: usize| (prompt.len() + tokens - 1) * model.bytes_per_token();
+    let bytes = |tokens: usize| model.cache_bytes(prompt.len() + tokens - 1);
     let mut scheduler = Scheduler::new(&model, limits(16, 64, Some(bytes(6) + bytes(3))));
     for tokens in [6, 4, 2] {
         scheduler.submit(text(tokens)).unwrap();

@@ -59,9 +59,9 @@ struct Shared {
 }
 
 impl GgufModel {
-    /// The bytes that a text takes for each of its tokens: their keys and values.
-    pub fn bytes_per_token(&self) -> usize {
-        State::bytes_per_token(self.shared.network.config(), self.shared.cache)
+    /// The bytes that the keys and values of a text of so many tokens take.
+    pub fn cache_bytes(&self, tokens: usize) -> usize {
+        State::bytes(self.shared.network.config(), self.shared.cache, tokens)
     }
 
     /// How many tokens a text may have.

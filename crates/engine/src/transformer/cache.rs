@@ -1,8 +1,13 @@
 //! The keys and values of a text's tokens.
 
-use half::{f16, slice::HalfFloatSliceExt as _};
+use std::ops::Range;
 
-use super::Config;
+use half::f16;
+
+use super::{
+    Config,
+    attention::{LANES, Vectors},
+};
 
 /// How a text's keys and values are remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,30 +23,37 @@ pub enum CacheType {
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     positions: usize,
-    /// For each layer, for each of its kv heads.
-    pub(super) layers: Vec<Vec<Head>>,
-    head_width: usize,
+    pub(super) layers: Vec<Heads>,
 }
 
-/// Keys and values, position after position.
+/// The kv heads of a layer.
 #[derive(Clone, Debug)]
-pub(super) struct Head {
-    pub(super) keys: Numbers,
-    pub(super) values: Numbers,
+pub(super) enum Heads {
+    F16(Vec<Head<f16>>),
+    F32(Vec<Head<f32>>),
 }
 
+/// Keys and values of a head.
+///
+/// Keys lie in blocks of as many positions as kernels take side by side: the first
+/// element of all of them, then the second, and so on; the last block may have room for
+/// more. Values lie one position after the other, filled up with zeros to whole vectors.
 #[derive(Clone, Debug)]
-pub(super) enum Numbers {
-    F16(Vec<f16>),
-    F32(Vec<f32>),
+pub(super) struct Head<T> {
+    keys: Vec<T>,
+    values: Vec<T>,
+    width: usize,
 }
 
 impl State {
     pub(crate) fn new(config: &Config, kind: CacheType) -> Self {
-        let head = Head { keys: Numbers::new(kind), values: Numbers::new(kind) };
-        let layer = vec![head; config.kv_heads];
+        let width = config.head_width;
+        let layer = match kind {
+            CacheType::F16 => Heads::F16(vec![Head::new(width); config.kv_heads]),
+            CacheType::F32 => Heads::F32(vec![Head::new(width); config.kv_heads]),
+        };
         let layers = vec![layer; config.layers.len()];
-        Self { positions: 0, layers, head_width: config.head_width }
+        Self { positions: 0, layers }
     }
 
     /// Number of tokens.
@@ -49,21 +61,25 @@ impl State {
         self.positions
     }
 
-    /// What a token takes.
-    pub(crate) fn bytes_per_token(config: &Config, kind: CacheType) -> usize {
+    /// What so many tokens take.
+    pub(crate) fn bytes(config: &Config, kind: CacheType, tokens: usize) -> usize {
         let size = match kind {
             CacheType::F16 => size_of::<f16>(),
             CacheType::F32 => size_of::<f32>(),
         };
-        2 * config.layers.len() * config.kv_heads * config.head_width * size
+        let width = config.head_width;
+        let values = tokens.saturating_mul(width.next_multiple_of(LANES));
+        let numbers = key_room(tokens, width).saturating_add(values);
+        numbers.saturating_mul(config.layers.len() * config.kv_heads * size)
     }
 
     /// Makes room for a text of so many tokens, and for no more.
     pub(crate) fn reserve(&mut self, positions: usize) {
-        let more = positions.saturating_sub(self.positions) * self.head_width;
-        for head in self.layers.iter_mut().flatten() {
-            head.keys.reserve(more);
-            head.values.reserve(more);
+        for layer in &mut self.layers {
+            match layer {
+                Heads::F16(heads) => heads.iter_mut().for_each(|head| head.reserve(positions)),
+                Heads::F32(heads) => heads.iter_mut().for_each(|head| head.reserve(positions)),
+            }
         }
     }
 
@@ -75,92 +91,105 @@ impl State {
     /// Forgets all tokens from `position` on.
     pub(crate) fn truncate(&mut self, position: usize) {
         self.positions = self.positions.min(position);
-        let length = self.positions * self.head_width;
-        for head in self.layers.iter_mut().flatten() {
-            head.keys.truncate(length);
-            head.values.truncate(length);
-        }
-    }
-}
-
-impl Head {
-    /// The same numbers, as they are computed with.
-    pub(super) fn in_f32(&self) -> Self {
-        Self { keys: self.keys.in_f32(), values: self.values.in_f32() }
-    }
-}
-
-impl Numbers {
-    fn new(kind: CacheType) -> Self {
-        match kind {
-            CacheType::F16 => Self::F16(Vec::new()),
-            CacheType::F32 => Self::F32(Vec::new()),
-        }
-    }
-
-    pub(super) fn append(&mut self, numbers: &[f32]) {
-        match self {
-            Self::F32(own) => own.extend_from_slice(numbers),
-            Self::F16(own) => {
-                let start = own.len();
-                own.resize(start + numbers.len(), f16::ZERO);
-                own[start..].convert_from_f32_slice(numbers);
+        let positions = self.positions;
+        for layer in &mut self.layers {
+            match layer {
+                Heads::F16(heads) => heads.iter_mut().for_each(|head| head.truncate(positions)),
+                Heads::F32(heads) => heads.iter_mut().for_each(|head| head.truncate(positions)),
             }
         }
     }
+}
 
-    fn in_f32(&self) -> Self {
-        Self::F32(match self {
-            Self::F32(own) => own.clone(),
-            Self::F16(own) => own.to_f32_vec(),
-        })
-    }
-
-    pub(super) fn is_f32(&self) -> bool {
-        matches!(self, Self::F32(_))
-    }
-
-    fn reserve(&mut self, more: usize) {
+impl Heads {
+    /// Appends a key and a value to a head that has so many.
+    pub(super) fn append(&mut self, head: usize, position: usize, key: &[f32], value: &[f32]) {
         match self {
-            Self::F32(own) => own.reserve_exact(more),
-            Self::F16(own) => own.reserve_exact(more),
+            Self::F16(heads) => heads[head].append(position, key, value),
+            Self::F32(heads) => heads[head].append(position, key, value),
         }
     }
+}
 
-    fn truncate(&mut self, length: usize) {
-        match self {
-            Self::F32(own) => own.truncate(length),
-            Self::F16(own) => own.truncate(length),
+/// The numbers of all blocks of so many keys.
+fn key_room(positions: usize, width: usize) -> usize {
+    positions.div_ceil(LANES).saturating_mul(LANES * width)
+}
+
+impl<T: Stored> Head<T> {
+    fn new(width: usize) -> Self {
+        Self { keys: Vec::new(), values: Vec::new(), width }
+    }
+
+    /// The blocks of keys from position `first` on, which begins one.
+    pub(super) fn keys(&self, first: usize, positions: usize) -> &[T] {
+        &self.keys[first * self.width..][..positions * self.width]
+    }
+
+    pub(super) fn values(&self, positions: &Range<usize>) -> &[T] {
+        let width = self.value_width();
+        &self.values[positions.start * width..positions.end * width]
+    }
+
+    /// The numbers of a value, with those that fill up its last vector.
+    pub(super) fn value_width(&self) -> usize {
+        self.width.next_multiple_of(LANES)
+    }
+
+    fn append(&mut self, position: usize, key: &[f32], value: &[f32]) {
+        let (block, lane) = (position / LANES * LANES * self.width, position % LANES);
+        self.keys.resize(key_room(position + 1, self.width), T::default());
+        let (block, _) = self.keys[block..].as_chunks_mut::<LANES>();
+        for (to, number) in block.iter_mut().zip(key) {
+            to[lane] = T::from(*number);
         }
+        let width = self.value_width();
+        self.values.resize(position * width, T::default());
+        self.values.extend(value.iter().map(|number| T::from(*number)));
+        self.values.resize((position + 1) * width, T::default());
+    }
+
+    fn reserve(&mut self, positions: usize) {
+        let (keys, values) = (key_room(positions, self.width), positions * self.value_width());
+        self.keys.reserve_exact(keys.saturating_sub(self.keys.len()));
+        self.values.reserve_exact(values.saturating_sub(self.values.len()));
+    }
+
+    fn truncate(&mut self, positions: usize) {
+        self.keys.truncate(key_room(positions, self.width));
+        self.values.truncate(positions * self.value_width());
     }
 }
 
 /// A number as it is remembered.
-pub(super) trait Stored: Copy {
-    /// Memory in which so many numbers can be read.
-    fn spare(count: usize) -> Vec<f32>;
+pub(super) trait Stored: Copy + Default {
+    /// The nearest to a number.
+    fn from(number: f32) -> Self;
 
-    /// The numbers, in `spare` if they are not as they should be.
-    fn read<'a>(numbers: &'a [Self], spare: &'a mut [f32]) -> &'a [f32];
+    /// To compute with.
+    fn load<V: Vectors>(vectors: V, numbers: &[Self; LANES]) -> V::Vector;
 }
 
 impl Stored for f32 {
-    fn spare(_: usize) -> Vec<f32> {
-        Vec::new()
+    #[inline(always)]
+    fn from(number: f32) -> Self {
+        number
     }
 
-    fn read<'a>(numbers: &'a [Self], _: &'a mut [f32]) -> &'a [f32] {
-        numbers
+    #[inline(always)]
+    fn load<V: Vectors>(vectors: V, numbers: &[Self; LANES]) -> V::Vector {
+        vectors.load_f32(numbers)
     }
 }
 
 impl Stored for f16 {
-    fn spare(count: usize) -> Vec<f32> {
-        vec![0.0; count]
+    #[inline(always)]
+    fn from(number: f32) -> Self {
+        Self::from_f32(number)
     }
 
-    fn read<'a>(numbers: &'a [Self], spare: &'a mut [f32]) -> &'a [f32] {
-        numbers.convert_to_f32_slice(spare);
-        spare
+    #[inline(always)]
+    fn load<V: Vectors>(vectors: V, numbers: &[Self; LANES]) -> V::Vector {
+        vectors.load_f16(numbers)
     }
 }

@@ -2,13 +2,11 @@ use logitchain_core::TokenId;
 
 use super::{
     Config, Layer, State, Transformer,
-    activation::soft_cap,
-    attention::Look,
-    cache::Head,
+    attention::{Look, Query},
     rope::{Rope, Rotation},
 };
 use crate::{
-    math::rms_norm,
+    math::{rms_norm, soft_cap},
     threads::{Split, Threads},
     weights::{Batch, Simd, multiply},
 };
@@ -50,6 +48,21 @@ struct Rows {
     whole: Vec<Rotation>,
     /// In layers with a window, if they turn otherwise.
     windowed: Option<Vec<Rotation>>,
+}
+
+/// What is done to a number between two products takes as long as so many
+/// multiplications.
+const WORK: usize = 32;
+
+/// Of so many tokens in a row, a head's queries are answered in one go.
+const TOKENS: usize = 16;
+
+/// Queries of heads that share keys, of a text's tokens in a row.
+struct Task<'a> {
+    piece: usize,
+    /// The one with the keys.
+    head: usize,
+    queries: Vec<Query<'a>>,
 }
 
 impl Transformer {
@@ -111,10 +124,10 @@ impl Transformer {
         let width = self.config.width;
         let Scratch { hidden, batch, .. } = scratch;
         let vectors = rows.iter().map(|row| &hidden[row * width..][..width]);
-        self.normalise(vectors, &self.norm, batch);
+        self.normalise(vectors, &self.norm, threads, batch);
         multiply(threads, batch, [(&self.output, out)]);
         if let Some(cap) = self.config.logit_cap {
-            soft_cap(out, cap);
+            soft_cap(Simd::detect(), out, cap);
         }
     }
 
@@ -131,7 +144,12 @@ impl Transformer {
         let Scratch { batch, hidden, query, key, value, change, spare, .. } = scratch;
         let places = &rows.places[..];
         let Config { heads: queries, kv_heads: count, head_width: width, .. } = self.config;
-        self.normalise(hidden.chunks_exact(self.config.width), &layer.attention_norm, batch);
+        self.normalise(
+            hidden.chunks_exact(self.config.width),
+            &layer.attention_norm,
+            threads,
+            batch,
+        );
         let products = [(&layer.query, &mut *query), (&layer.key, key), (&layer.value, value)];
         multiply(threads, batch, products);
         add_to_each(query, layer.query_bias.as_deref());
@@ -159,43 +177,58 @@ impl Transformer {
         // not show in what a token sees, because it sees only earlier ones.
         let pairs = key.chunks_exact(width).zip(value.chunks_exact(width));
         for (at, (key, value)) in pairs.enumerate() {
-            let state = &mut *pieces[places[at / count].piece].state;
-            let head = &mut state.layers[index][at % count];
-            head.keys.append(key);
-            head.values.append(value);
+            let Place { piece, position } = places[at / count];
+            pieces[piece].state.layers[index].append(at % count, position, key, value);
         }
 
         let out = batch.refill(places.len(), queries * width);
-        let shared = queries / count;
-        // For many queries, what they look at is made ready once.
-        let ready: Vec<Option<Vec<Head>>> = pieces
-            .iter()
-            .map(|piece| {
-                let heads = &piece.state.layers[index];
-                let many = piece.tokens.len() > 1 && !heads[0].keys.is_f32();
-                many.then(|| heads.iter().map(Head::in_f32).collect())
-            })
-            .collect();
-        let heads: Vec<&[Head]> = pieces
-            .iter()
-            .zip(&ready)
-            .map(|(piece, ready)| ready.as_deref().unwrap_or(&piece.state.layers[index]))
-            .collect();
         let look = Look { scale: self.config.attention_scale, cap: self.config.attention_cap };
-        let look = |at: usize, out: &mut [f32]| {
-            let Place { piece, position } = places[at / queries];
-            let head = &heads[piece][at % queries / shared];
-            let end = position + 1;
-            let start = layer.config.window.map_or(0, |window| end.saturating_sub(window));
-            look.back(&query[at * width..][..width], head, start..end, out);
-        };
-        let tasks = out.chunks_exact_mut(width).enumerate();
         // Twice as many multiplications, and several times as many bytes for each
         // as in a product with weights.
         let seen: usize = places.iter().map(|place| place.position + 1).sum();
-        match threads.split(4 * seen * queries * width) {
-            Split::Whole => tasks.for_each(|(at, out)| look(at, out)),
-            Split::Parts(_) => threads.for_each(tasks.collect(), |(at, out)| look(at, out)),
+        let split = threads.split(4 * seen * queries * width);
+        // As many heads as share keys look together, unless threads would lack work.
+        let shared = queries / count;
+        let texts = pieces.len() * count;
+        let fewer = |parts: usize| shared.div_ceil(parts.div_ceil(texts));
+        let together = match split {
+            Split::Whole => shared,
+            Split::Parts(parts) => {
+                (1..=fewer(parts)).rev().find(|n| shared.is_multiple_of(*n)).unwrap_or(1)
+            }
+        };
+        let units = queries / together;
+        let mut tasks: Vec<Task<'_>> = Vec::new();
+        let all = query.chunks_exact(together * width).zip(out.chunks_exact_mut(together * width));
+        for (at, (query, out)) in all.enumerate() {
+            let Place { piece, position } = places[at / units];
+            let unit = at % units;
+            let begins = match tasks.last() {
+                Some(last) => last.piece != piece || last.queries.len() >= TOKENS * together,
+                None => true,
+            };
+            if unit == 0 && begins {
+                let head = |unit: usize| unit * together / shared;
+                tasks.extend((0..units).map(|unit| Task {
+                    piece,
+                    head: head(unit),
+                    queries: Vec::new(),
+                }));
+            }
+            let end = position + 1;
+            let start = layer.config.window.map_or(0, |window| end.saturating_sub(window));
+            let heads = query.chunks_exact(width).zip(out.chunks_exact_mut(width));
+            let queries = heads.map(|(numbers, out)| Query { numbers, tokens: start..end, out });
+            let at = tasks.len() - units + unit;
+            tasks[at].queries.extend(queries);
+        }
+        let answer = |mut task: Task<'_>| {
+            let heads = &pieces[task.piece].state.layers[index];
+            look.back(heads, task.head, &mut task.queries);
+        };
+        match split {
+            Split::Whole => tasks.into_iter().for_each(answer),
+            Split::Parts(_) => threads.for_each(tasks, answer),
         }
 
         multiply(threads, batch, [(&layer.attention_output, &mut *change)]);
@@ -206,12 +239,21 @@ impl Transformer {
 
     fn feed_forward(&self, layer: &Layer, threads: &Threads, scratch: &mut Scratch) {
         let Scratch { batch, hidden, gate, up, change, spare, .. } = scratch;
-        self.normalise(hidden.chunks_exact(self.config.width), &layer.feed_forward_norm, batch);
+        self.normalise(
+            hidden.chunks_exact(self.config.width),
+            &layer.feed_forward_norm,
+            threads,
+            batch,
+        );
         let products = [(&layer.gate, &mut *gate), (&layer.up, &mut *up)];
         multiply(threads, batch, products);
         add_to_each(gate, layer.gate_bias.as_deref());
         add_to_each(up, layer.up_bias.as_deref());
-        self.architecture.activation.apply(gate, up);
+        let hidden_width = self.config.hidden;
+        let rows = gate.chunks_exact_mut(hidden_width).zip(up.chunks_exact(hidden_width));
+        threads.each(WORK * up.len(), rows, |(gate, up)| {
+            self.architecture.activation.apply(gate, up);
+        });
         batch.refill(gate.len() / self.config.hidden, self.config.hidden).copy_from_slice(gate);
         multiply(threads, batch, [(&layer.down, &mut *change)]);
         add_to_each(change, layer.down_bias.as_deref());
@@ -224,14 +266,15 @@ impl Transformer {
         &self,
         vectors: impl ExactSizeIterator<Item = &'a [f32]>,
         weights: &[f32],
+        threads: &Threads,
         batch: &mut Batch,
     ) {
         let width = self.config.width;
         let out = batch.refill(vectors.len(), width);
-        let simd = Simd::detect();
-        for (x, out) in vectors.zip(out.chunks_exact_mut(width)) {
-            rms_norm(simd, x, weights, self.config.epsilon, out);
-        }
+        let work = WORK * out.len();
+        threads.each(work, vectors.zip(out.chunks_exact_mut(width)), |(x, out)| {
+            rms_norm(Simd::detect(), x, weights, self.config.epsilon, out);
+        });
     }
 
     /// Normalises vectors where they are, if there are weights for it.

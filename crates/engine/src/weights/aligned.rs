@@ -10,14 +10,8 @@ pub(super) struct Aligned<T> {
 const LINE: usize = 64;
 
 impl<T: Copy + Default> Aligned<T> {
-    /// So many zeros.
-    pub(super) fn zeros(&mut self, length: usize) -> &mut [T] {
-        let numbers = self.room(length);
-        numbers.fill(T::default());
-        numbers
-    }
-
     /// So many numbers, of which the caller must not rely on any.
+    #[inline]
     pub(super) fn room(&mut self, length: usize) -> &mut [T] {
         let more = LINE / size_of::<T>();
         if self.memory.len() < length + more {
@@ -29,6 +23,7 @@ impl<T: Copy + Default> Aligned<T> {
         &mut self.memory[self.start..][..length]
     }
 
+    #[inline]
     pub(super) fn get(&self) -> &[T] {
         &self.memory[self.start..][..self.length]
     }

@@ -4,6 +4,10 @@ use super::{
     aligned::Aligned,
     simd::{Simd, vectorized},
 };
+use crate::threads::Threads;
+
+/// Rounding a number takes as long as so many multiplications.
+const WORK: usize = 64;
 
 /// How a format of weights wants the other side of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +28,6 @@ pub(crate) struct Batch {
     numbers: Vec<f32>,
     groups16: Groups<16>,
     groups32: Groups<32>,
-    spare: Vec<f32>,
 }
 
 impl Batch {
@@ -47,11 +50,6 @@ impl Batch {
         self.columns
     }
 
-    /// Memory for the caller's own purposes.
-    pub(super) fn spare(&mut self) -> &mut Vec<f32> {
-        &mut self.spare
-    }
-
     pub(super) fn vector(&self, index: usize) -> &[f32] {
         &self.numbers[index * self.columns..][..self.columns]
     }
@@ -66,12 +64,12 @@ impl Batch {
     }
 
     /// Makes one more form of the vectors, unless it is there.
-    pub(super) fn encode(&mut self, simd: Simd, encoding: Encoding) {
-        let Self { count, columns, numbers, groups16, groups32, .. } = self;
+    pub(super) fn encode(&mut self, simd: Simd, threads: &Threads, encoding: Encoding) {
+        let Self { count, columns, numbers, groups16, groups32 } = self;
         match encoding {
             Encoding::F32 => {}
-            Encoding::Groups16 => groups16.encode(simd, numbers, *count, *columns),
-            Encoding::Groups32 => groups32.encode(simd, numbers, *count, *columns),
+            Encoding::Groups16 => groups16.encode(simd, threads, numbers, *count, *columns),
+            Encoding::Groups32 => groups32.encode(simd, threads, numbers, *count, *columns),
         }
     }
 }
@@ -82,12 +80,16 @@ pub(super) const FOUR: usize = 4;
 /// From so many vectors on, kernels take them side by side in lanes.
 const SIDE_BY_SIDE: usize = 3;
 
+/// The most vectors that lie side by side.
+pub(super) const MOST_LANES: usize = 16;
+
 /// Vectors in groups of `G` integers with a common scale: a number is
 /// `scale * integer`, and integers are from -127 to 127. How a vector is rounded
 /// depends on nothing but itself.
 #[derive(Debug, Default)]
 struct Groups<const G: usize> {
     ready: bool,
+    blocks: usize,
     lanes: usize,
     fours: usize,
     integers: Aligned<i8>,
@@ -107,6 +109,7 @@ struct Groups<const G: usize> {
 pub(super) struct Rounded<'a> {
     /// Integers in a group.
     group: usize,
+    pub(super) blocks: usize,
     pub(super) lanes: usize,
     /// Groups of a vector, divided by four.
     pub(super) fours: usize,
@@ -120,13 +123,18 @@ pub(super) struct Rounded<'a> {
 
 impl<'a> Rounded<'a> {
     /// One block of vectors.
+    #[inline]
     pub(super) fn block(&self, index: usize) -> Self {
+        if self.blocks == 1 {
+            return *self;
+        }
         let groups = self.fours * FOUR;
         let numbers = groups * if self.lanes == 1 { FOUR } else { self.lanes };
         let integers = groups * self.group * self.lanes;
         let of = |length: usize| index * length..(index + 1) * length;
         Self {
             group: self.group,
+            blocks: 1,
             lanes: self.lanes,
             fours: self.fours,
             integers: &self.integers[of(integers)],
@@ -141,6 +149,7 @@ impl<const G: usize> Groups<G> {
     fn rounded(&self) -> Rounded<'_> {
         Rounded {
             group: G,
+            blocks: self.blocks,
             lanes: self.lanes,
             fours: self.fours,
             integers: self.integers.get(),
@@ -150,7 +159,14 @@ impl<const G: usize> Groups<G> {
         }
     }
 
-    fn encode(&mut self, simd: Simd, numbers: &[f32], count: usize, columns: usize) {
+    fn encode(
+        &mut self,
+        simd: Simd,
+        threads: &Threads,
+        numbers: &[f32],
+        count: usize,
+        columns: usize,
+    ) {
         if self.ready {
             return;
         }
@@ -159,31 +175,49 @@ impl<const G: usize> Groups<G> {
         self.lanes = match count {
             ..SIDE_BY_SIDE => 1,
             SIDE_BY_SIDE..=8 => 8,
-            _ => 16,
+            _ => MOST_LANES,
         };
-        let blocks = count.div_ceil(self.lanes);
-        let groups = self.fours * FOUR;
-        let numbers_len = blocks * groups * if self.lanes == 1 { FOUR } else { self.lanes };
-        let out = Places {
-            lanes: self.lanes,
-            fours: self.fours,
-            integers: self.integers.zeros(blocks * self.lanes * groups * G),
-            scales: self.scales.zeros(numbers_len),
-            sums: self.sums.zeros(numbers_len),
-            integer_sums: self.integer_sums.zeros(numbers_len),
+        let (lanes, fours) = (self.lanes, self.fours);
+        self.blocks = count.div_ceil(lanes);
+        // What a thread can write without the others.
+        let (parts, groups, copies) = match lanes {
+            1 => (1, fours * FOUR, FOUR),
+            _ => (FOUR, fours, lanes),
         };
-        if G == 16 {
-            round_groups_of_16(simd, numbers, columns, out);
-        } else {
-            round_groups_of_32(simd, numbers, columns, out);
-        }
+        let all = self.blocks * parts;
+        let integers = self.integers.room(all * groups * G * lanes);
+        let scales = self.scales.room(all * groups * copies);
+        let sums = self.sums.room(all * groups * copies);
+        let integer_sums = self.integer_sums.room(all * groups * copies);
+        let places = integers
+            .chunks_exact_mut(groups * G * lanes)
+            .zip(scales.chunks_exact_mut(groups * copies))
+            .zip(sums.chunks_exact_mut(groups * copies))
+            .zip(integer_sums.chunks_exact_mut(groups * copies))
+            .enumerate();
+        let tasks = places.map(|(at, (((integers, scales), sums), integer_sums))| {
+            let (block, first) = (at / parts, at % parts);
+            let vectors = &numbers[block * lanes * columns..numbers.len()];
+            let vectors = &vectors[..vectors.len().min(lanes * columns)];
+            let step = parts;
+            Part { vectors, columns, lanes, first, step, integers, scales, sums, integer_sums }
+        });
+        let round = |part: Part<'_>| match G {
+            16 => round_groups_of_16(simd, part),
+            _ => round_groups_of_32(simd, part),
+        };
+        threads.each(WORK * numbers.len(), tasks, round);
     }
 }
 
-/// Where [`Groups`] are written.
-struct Places<'a> {
+/// Where some groups of a block of vectors are written: every `step`th of them from
+/// `first` on.
+struct Part<'a> {
+    vectors: &'a [f32],
+    columns: usize,
     lanes: usize,
-    fours: usize,
+    first: usize,
+    step: usize,
     integers: &'a mut [i8],
     scales: &'a mut [f32],
     sums: &'a mut [f32],
@@ -191,37 +225,45 @@ struct Places<'a> {
 }
 
 vectorized! {
-    fn round_groups_of_16(simd: Simd, numbers: &[f32], columns: usize, out: Places<'_>) {
-        out.round::<16>(numbers, columns);
+    fn round_groups_of_16(simd: Simd, part: Part<'_>) {
+        part.round::<16>();
     }
 }
 
 vectorized! {
-    fn round_groups_of_32(simd: Simd, numbers: &[f32], columns: usize, out: Places<'_>) {
-        out.round::<32>(numbers, columns);
+    fn round_groups_of_32(simd: Simd, part: Part<'_>) {
+        part.round::<32>();
     }
 }
 
-impl Places<'_> {
+impl Part<'_> {
     /// Rows of weights are whole groups, and vectors are as long as rows: a
     /// group never reaches into the next vector.
     #[inline(always)]
-    fn round<const G: usize>(self, numbers: &[f32], columns: usize) {
-        let Places { lanes, fours, integers, scales, sums, integer_sums } = self;
-        let groups = fours * FOUR;
-        for (index, vector) in numbers.chunks_exact(columns).enumerate() {
-            let (block, lane) = (index / lanes, index % lanes);
-            for (group, numbers) in vector.as_chunks::<G>().0.iter().enumerate() {
+    fn round<const G: usize>(self) {
+        let Part { vectors, columns, lanes, first, step, .. } = self;
+        let Part { integers, scales, sums, integer_sums, .. } = self;
+        let count = vectors.len() / columns;
+        let groups = (columns / G).saturating_sub(first).div_ceil(step);
+        let copies = if lanes == 1 { FOUR } else { lanes };
+        if count < lanes || groups * copies < scales.len() {
+            integers.fill(0);
+            scales.fill(0.0);
+            sums.fill(0.0);
+            integer_sums.fill(0);
+        }
+        for at in 0..groups {
+            for lane in 0..count {
+                let group = lane * columns + (first + at * step) * G;
+                let Some(numbers) = vectors[group..].first_chunk::<G>() else { break };
                 let (scale, rounded) = round(numbers);
                 let sum: i32 = rounded.iter().map(|&integer| i32::from(integer)).sum();
                 if lanes == 1 {
-                    let at = block * groups + group;
                     integers[at * G..][..G].copy_from_slice(&rounded);
                     scales[at * FOUR..][..FOUR].fill(scale);
                     sums[at * FOUR..][..FOUR].fill(scale * sum as f32);
                     integer_sums[at * FOUR..][..FOUR].fill(sum);
                 } else {
-                    let at = block * groups + group % FOUR * fours + group / FOUR;
                     let integers = integers[at * G * lanes..][..G * lanes].as_chunks_mut::<4>().0;
                     for (j, four) in rounded.as_chunks::<4>().0.iter().enumerate() {
                         integers[j * lanes + lane] = *four;

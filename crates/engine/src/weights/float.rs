@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use std::{array, fmt::Debug, marker::PhantomData};
 
 use super::{
-    AnyFormat, Simd,
+    AnyFormat, LINE, Products, Simd,
     batch::{Batch, Encoding},
     instructions::{from_bf16, from_f16},
 };
@@ -144,20 +144,25 @@ impl<E: Element> AnyFormat for Floats<E> {
         rows: &[u8],
         row_bytes: usize,
         batch: &Batch,
-        out: &mut [f32],
+        out: &mut Products<'_, '_>,
     ) {
-        let count = batch.count();
-        for (row, out) in rows.chunks_exact(row_bytes).zip(out.chunks_exact_mut(count)) {
-            let row = E::elements(row);
-            let (tiles, rest) = out.as_chunks_mut::<TILE>();
+        for (line, rows) in rows.chunks(LINE * row_bytes).enumerate() {
+            let (tiles, rest) = out.lines[..batch.count()].as_chunks_mut::<TILE>();
             let rest_start = tiles.len() * TILE;
-            for (tile, out) in tiles.iter_mut().enumerate() {
-                let inputs = array::from_fn(|i| batch.vector(tile * TILE + i));
-                *out = dispatch::<E, TILE>(simd, row, inputs);
+            for (at, row) in rows.chunks_exact(row_bytes).enumerate() {
+                let row = E::elements(row);
+                for (tile, lines) in tiles.iter_mut().enumerate() {
+                    let inputs = array::from_fn(|i| batch.vector(tile * TILE + i));
+                    let products = dispatch::<E, TILE>(simd, row, inputs);
+                    for (line, product) in lines.iter_mut().zip(products) {
+                        line[at] = product;
+                    }
+                }
+                for (i, line) in rest.iter_mut().enumerate() {
+                    [line[at]] = dispatch::<E, 1>(simd, row, [batch.vector(rest_start + i)]);
+                }
             }
-            for (i, out) in rest.iter_mut().enumerate() {
-                [*out] = dispatch::<E, 1>(simd, row, [batch.vector(rest_start + i)]);
-            }
+            out.write(line * LINE);
         }
     }
 }

@@ -91,7 +91,7 @@ impl Instructions for Avx2 {
 
 /// The number that 16 bits of IEEE 754 binary16 stand for; a NaN is made
 /// quiet, as the processor's own conversion does.
-pub(super) fn from_f16(bits: u16) -> f32 {
+pub(crate) fn from_f16(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;
     let exponent = u32::from(bits >> 10 & 0x1f);
     let fraction = u32::from(bits & 0x3ff);

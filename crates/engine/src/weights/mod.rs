@@ -16,11 +16,12 @@ mod simd;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Debug;
+use std::{cell::RefCell, fmt::Debug};
 
 pub(crate) use self::{
     batch::Batch,
     float::dot,
+    instructions::from_f16,
     simd::{Simd, vectorized},
 };
 use self::{
@@ -30,7 +31,7 @@ use self::{
         iq4_nl::IQ4_NL, iq4_xs::IQ4_XS, q2_k::Q2_K, q3_k::Q3_K, q4_0::Q4_0, q4_1::Q4_1, q4_k::Q4_K,
         q5_0::Q5_0, q5_1::Q5_1, q5_k::Q5_K, q6_k::Q6_K, q8_0::Q8_0,
     },
-    grouped::{Grouped, ROWS},
+    grouped::Grouped,
 };
 use crate::{
     TensorType,
@@ -58,6 +59,36 @@ static FORMATS: [&dyn AnyFormat; 15] = [
     &Grouped::<IQ4_XS, 136, 256, 8>::NEW,
 ];
 
+/// How many rows are multiplied before the results are written: as many as fill a
+/// cache line.
+const LINE: usize = 16;
+
+/// The products of so many rows with a vector.
+type Line = [f32; LINE];
+
+/// Where products go.
+struct Products<'a, 'b> {
+    /// One for each vector, and for those that kernels take besides.
+    lines: &'a mut [Line],
+    /// For each vector, one number per row.
+    out: &'a mut [&'b mut [f32]],
+}
+
+impl Products<'_, '_> {
+    /// Takes over lines of the rows from `first` on, if there are so many.
+    fn write(&mut self, first: usize) {
+        for (out, line) in self.out.iter_mut().zip(&*self.lines) {
+            match out[first..].first_chunk_mut() {
+                Some(out) => *out = *line,
+                None => {
+                    let out = &mut out[first..];
+                    out.copy_from_slice(&line[..out.len()]);
+                }
+            }
+        }
+    }
+}
+
 /// A way to store weights.
 trait AnyFormat: Debug + Sync {
     fn tensor_type(&self) -> TensorType;
@@ -68,15 +99,14 @@ trait AnyFormat: Debug + Sync {
     /// The weights of a row as numbers.
     fn decode_row(&self, row: &[u8], out: &mut [f32]);
 
-    /// Multiplies rows that follow each other with every vector of a batch:
-    /// `out` gets, row after row, one number per vector.
+    /// Multiplies rows that follow each other with every vector of a batch.
     fn multiply_rows(
         &self,
         simd: Simd,
         rows: &[u8],
         row_bytes: usize,
         batch: &Batch,
-        out: &mut [f32],
+        out: &mut Products<'_, '_>,
     );
 }
 
@@ -147,13 +177,21 @@ impl Matrix {
         self.columns / kind.block_len() * kind.block_bytes()
     }
 
-    /// The product of the rows from `first` on, as many as `out` has room for.
-    fn multiply_rows(&self, simd: Simd, first: usize, batch: &Batch, out: &mut [f32]) {
+    /// The products of the rows from `first` on with each vector, as many as there is
+    /// room for.
+    fn multiply_rows(&self, simd: Simd, first: usize, batch: &Batch, out: &mut [&mut [f32]]) {
         let row_bytes = self.row_bytes();
-        let length = out.len() / batch.count() * row_bytes;
+        let length = out.first().map_or(0, |out| out.len()) * row_bytes;
         let rows = &self.data.bytes()[first * row_bytes..][..length];
-        self.format.multiply_rows(simd, rows, row_bytes, batch, out);
+        LINES.with_borrow_mut(|lines| {
+            lines.resize(out.len().next_multiple_of(batch::MOST_LANES), [0.0; LINE]);
+            self.format.multiply_rows(simd, rows, row_bytes, batch, &mut Products { lines, out });
+        });
     }
+}
+
+thread_local! {
+    static LINES: RefCell<Vec<Line>> = RefCell::default();
 }
 
 /// Multiplies matrices with every vector of a batch. Each matrix comes with
@@ -176,52 +214,31 @@ fn multiply_with<const J: usize>(
     let mut work = 0;
     for (matrix, out) in &mut jobs {
         assert_eq!(batch.columns(), matrix.columns, "vectors must be as long as rows");
-        batch.encode(simd, matrix.format.encoding());
+        batch.encode(simd, threads, matrix.format.encoding());
         out.resize(count * matrix.rows, 0.0);
         work += count * matrix.rows * matrix.columns;
     }
 
     // All matrices in one go: starting threads takes as long as a small one.
     let shared = &*batch;
-    match threads.split(work) {
-        Split::Whole => {
-            for (matrix, out) in &mut jobs {
-                matrix.multiply_rows(simd, 0, shared, out);
-            }
+    let parts = match threads.split(work) {
+        Split::Whole => 1,
+        Split::Parts(parts) => parts,
+    };
+    let mut tasks = Vec::new();
+    for (matrix, out) in &mut jobs {
+        let rows = matrix.rows.div_ceil(parts).next_multiple_of(LINE);
+        let first = tasks.len();
+        for start in (0..matrix.rows).step_by(rows) {
+            tasks.push((&**matrix, start, Vec::with_capacity(count)));
         }
-        Split::Parts(parts) => {
-            let pieces = jobs.iter_mut().flat_map(|(matrix, out)| {
-                let rows = matrix.rows.div_ceil(parts).next_multiple_of(ROWS);
-                let chunks = out.chunks_mut(rows * count).enumerate();
-                chunks.map(move |(i, out)| (&**matrix, i * rows, out))
-            });
-            threads.for_each(pieces.collect(), |(matrix, first, out)| {
-                matrix.multiply_rows(simd, first, shared, out);
-            });
-        }
-    }
-
-    if count > 1 {
-        for (matrix, out) in &mut jobs {
-            transpose(out, matrix.rows, batch.spare());
-        }
-    }
-}
-
-/// Turns `rows` runs of numbers into runs of `rows` numbers.
-fn transpose(numbers: &mut Vec<f32>, rows: usize, spare: &mut Vec<f32>) {
-    // So few cache lines are written at a time that none is pushed out between
-    // two numbers, however their addresses fall.
-    const BLOCK: usize = 16;
-    let columns = numbers.len() / rows;
-    spare.resize(numbers.len(), 0.0);
-    for first in (0..columns).step_by(BLOCK) {
-        let used = first..columns.min(first + BLOCK);
-        for (row, run) in numbers.chunks_exact(columns).enumerate() {
-            for column in used.clone() {
-                spare[column * rows + row] = run[column];
+        for out in out.chunks_exact_mut(matrix.rows) {
+            for ((_, _, outs), out) in tasks[first..].iter_mut().zip(out.chunks_mut(rows)) {
+                outs.push(out);
             }
         }
     }
-    std::mem::swap(numbers, spare);
+    threads.each(work, tasks.into_iter(), |(matrix, first, mut out)| {
+        matrix.multiply_rows(simd, first, shared, &mut out);
+    });
 }

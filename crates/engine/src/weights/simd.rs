@@ -5,14 +5,14 @@
 pub(crate) enum Simd {
     /// Those that every machine has.
     Portable,
-    /// AVX2 and F16C.
+    /// AVX2, FMA and F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2(Detected),
     /// AVX-VNNI besides.
     #[cfg(target_arch = "x86_64")]
     AvxVnni(Detected),
     /// AVX-512 with byte and word instructions, all vector lengths, and VNNI;
-    /// AVX2 and F16C too.
+    /// AVX2, FMA and F16C too.
     #[cfg(target_arch = "x86_64")]
     Avx512(Detected),
 }
@@ -27,7 +27,10 @@ impl Simd {
     #[inline]
     pub(crate) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c")
+        {
             let detected = Detected(());
             if is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512bw")
@@ -46,10 +49,10 @@ impl Simd {
 
     /// All that this machine has.
     #[cfg(test)]
-    pub(super) fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::Portable];
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
+        if !matches!(Self::detect(), Self::Portable) {
             all.push(Self::Avx2(Detected(())));
             if is_x86_feature_detected!("avxvnni") {
                 all.push(Self::AvxVnni(Detected(())));
@@ -85,7 +88,7 @@ macro_rules! vectorized {
             }
             match $simd {
                 Simd::Portable => body$(::<$($generic),*>)?($($argument),*),
-                // SAFETY: the value proves that the machine has AVX2 and F16C.
+                // SAFETY: the value proves that the machine has AVX2, FMA and F16C.
                 #[cfg(target_arch = "x86_64")]
                 Simd::Avx2(_) | Simd::AvxVnni(_) => unsafe { avx2$(::<$($generic),*>)?($($argument),*) },
                 // SAFETY: the value proves that the machine has all of these.

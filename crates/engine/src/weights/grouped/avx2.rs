@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Layout, Products, ROWS, Unpacked, check};
+use super::{Layout, Line, ROWS, Unpacked, check};
 use crate::weights::batch::{FOUR, Rounded};
 
 macro_rules! kernels {
@@ -118,19 +118,19 @@ macro_rules! kernels {
             }
 
             /// The products of four rows with a block of 8 or 16 vectors, one in
-            /// each lane, at `at` of each row.
+            /// each lane: tile `at` of each vector's line.
             #[target_feature(enable = $features)]
             pub(in super::super) fn several<K: Layout>(
                 rows: Unpacked<'_>,
                 vectors: Rounded<'_>,
+                lines: &mut [Line],
                 at: usize,
-                out: &mut [Products; ROWS],
             ) {
                 let lanes = vectors.lanes;
-                assert!(lanes == 8 || lanes == 16);
+                assert!((lanes == 8 || lanes == 16) && lines.len() == lanes);
                 check::<K>(rows, vectors, lanes);
-                for first in (0..lanes).step_by(8) {
-                    eight::<K>(rows, vectors, first, at, out);
+                for (i, lines) in lines.as_chunks_mut().0.iter_mut().enumerate() {
+                    eight::<K>(rows, vectors, i * 8, lines, at);
                 }
             }
 
@@ -140,8 +140,8 @@ macro_rules! kernels {
                 rows: Unpacked<'_>,
                 vectors: Rounded<'_>,
                 first: usize,
+                lines: &mut [Line; 8],
                 at: usize,
-                out: &mut [Products; ROWS],
             ) {
                 let (fours, lanes) = (rows.fours, vectors.lanes);
                 let stride = fours * FOUR * K::GROUP;
@@ -210,19 +210,34 @@ macro_rules! kernels {
                         offset_totals[part] = sums;
                     }
                 }
-                for (row, out) in out.iter_mut().enumerate() {
+                let mut rows = [zero; ROWS];
+                for (row, sum) in rows.iter_mut().enumerate() {
                     let total = |t: &[[__m256; ROWS]; FOUR]| {
                         let even = _mm256_add_ps(t[0][row], t[2][row]);
                         _mm256_add_ps(even, _mm256_add_ps(t[1][row], t[3][row]))
                     };
-                    let mut sum = total(&totals);
+                    *sum = total(&totals);
                     if K::HAS_OFFSET {
-                        sum = _mm256_add_ps(sum, total(&offset_totals));
+                        *sum = _mm256_add_ps(*sum, total(&offset_totals));
                     }
-                    let out: &mut [f32; 8] =
-                        out[at + first..].first_chunk_mut().expect("room for all vectors");
-                    // SAFETY: the array has 32 bytes; the store needs no alignment.
-                    unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sum) };
+                }
+                let pair = |a, b| (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+                let double = |a, b| {
+                    let (a, b) = (_mm256_castps_pd(a), _mm256_castps_pd(b));
+                    let (low, high) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+                    (_mm256_castpd_ps(low), _mm256_castpd_ps(high))
+                };
+                let (low, high) = (pair(rows[0], rows[1]), pair(rows[2], rows[3]));
+                // In each four lanes, the rows of a vector: 0 and 4, 1 and 5, and so on.
+                let ((a, b), (c, d)) = (double(low.0, high.0), double(low.1, high.1));
+                for (first, vectors) in [a, b, c, d].into_iter().enumerate() {
+                    let mut store = |vector: usize, products: __m128| {
+                        let out: &mut [f32; ROWS] = &mut lines[vector].as_chunks_mut().0[at];
+                        // SAFETY: the array has 16 bytes; the store needs no alignment.
+                        unsafe { _mm_storeu_ps(out.as_mut_ptr(), products) };
+                    };
+                    store(first, _mm256_castps256_ps128(vectors));
+                    store(first + 4, _mm256_extractf128_ps::<1>(vectors));
                 }
             }
         }

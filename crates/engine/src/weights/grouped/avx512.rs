@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Layout, Products, ROWS, Unpacked, check};
+use super::{Layout, Line, ROWS, Unpacked, check};
 use crate::weights::batch::{FOUR, Rounded};
 
 /// The products of four rows with one vector.
@@ -78,14 +78,15 @@ pub(super) fn single<K: Layout>(rows: Unpacked<'_>, vector: Rounded<'_>) -> [f32
     out
 }
 
-/// The products of four rows with `C` blocks of 16 vectors, one in each lane.
+/// The products of four rows with `C` blocks of 16 vectors, one in each lane: tile `at`
+/// of each vector's line.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn several<K: Layout, const C: usize>(
     rows: Unpacked<'_>,
     vectors: [Rounded<'_>; C],
-    out: &mut [Products; ROWS],
+    lines: &mut [Line],
+    at: usize,
 ) {
-    const { assert!(C <= 2, "products have room for so many") };
     for vectors in vectors {
         check::<K>(rows, vectors, 16);
     }
@@ -162,18 +163,38 @@ pub(super) fn several<K: Layout, const C: usize>(
             *offset_totals = sums;
         }
     }
-    for (row, out) in out.iter_mut().enumerate() {
-        for (c, out) in out.as_chunks_mut::<16>().0.iter_mut().take(C).enumerate() {
+    for (c, lines) in lines.as_chunks_mut::<16>().0.iter_mut().take(C).enumerate() {
+        let mut rows = [zero; ROWS];
+        for (row, sum) in rows.iter_mut().enumerate() {
             let total = |t: &[[[__m512; C]; ROWS]; FOUR]| {
                 let even = _mm512_add_ps(t[0][row][c], t[2][row][c]);
                 _mm512_add_ps(even, _mm512_add_ps(t[1][row][c], t[3][row][c]))
             };
-            let mut sum = total(&totals);
+            *sum = total(&totals);
             if K::HAS_OFFSET {
-                sum = _mm512_add_ps(sum, total(&offset_totals));
+                *sum = _mm512_add_ps(*sum, total(&offset_totals));
             }
-            // SAFETY: the array has 64 bytes; the store needs no alignment.
-            unsafe { _mm512_storeu_ps(out.as_mut_ptr(), sum) };
+        }
+        let pair = |a, b| (_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+        let double = |a, b| {
+            let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
+            let (low, high) = (_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
+            (_mm512_castpd_ps(low), _mm512_castpd_ps(high))
+        };
+        let (low, high) = (pair(rows[0], rows[1]), pair(rows[2], rows[3]));
+        // In each four lanes, the rows of a vector: of every fourth one from 0, 1, 2
+        // and 3 on.
+        let ((zeroth, first), (second, third)) = (double(low.0, high.0), double(low.1, high.1));
+        for (first, vectors) in [zeroth, first, second, third].into_iter().enumerate() {
+            let mut store = |vector: usize, products: __m128| {
+                let out: &mut [f32; ROWS] = &mut lines[vector].as_chunks_mut().0[at];
+                // SAFETY: the array has 16 bytes; the store needs no alignment.
+                unsafe { _mm_storeu_ps(out.as_mut_ptr(), products) };
+            };
+            store(first, _mm512_extractf32x4_ps::<0>(vectors));
+            store(first + 4, _mm512_extractf32x4_ps::<1>(vectors));
+            store(first + 8, _mm512_extractf32x4_ps::<2>(vectors));
+            store(first + 12, _mm512_extractf32x4_ps::<3>(vectors));
         }
     }
 }

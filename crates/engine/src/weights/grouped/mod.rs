@@ -24,22 +24,21 @@ use std::{cell::RefCell, fmt::Debug, marker::PhantomData};
 #[cfg(target_arch = "x86_64")]
 use super::instructions::Avx2;
 use super::{
-    AnyFormat, Simd,
+    AnyFormat, LINE, Line, Products, Simd,
     aligned::Aligned,
-    batch::{Batch, Encoding, FOUR, Rounded},
+    batch::{Batch, Encoding, FOUR, MOST_LANES, Rounded},
     instructions::{Instructions, Portable},
 };
 use crate::TensorType;
 
 /// How many rows are unpacked at a time.
-pub(super) const ROWS: usize = 4;
+const ROWS: usize = 4;
+
+const _: () = assert!(LINE.is_multiple_of(ROWS));
 
 /// How many bytes ahead of their use weights are asked for: the machine itself
 /// looks no further than to the end of a page.
 const AHEAD: usize = 2048;
-
-/// The most vectors that a kernel takes at a time.
-const MOST: usize = 32;
 
 /// What a kernel knows of a format.
 pub(super) trait Layout: Debug + Sync + 'static {
@@ -104,6 +103,7 @@ struct Unpacked<'a> {
 }
 
 impl Tile {
+    #[inline]
     fn unpacked(&self, fours: usize) -> Unpacked<'_> {
         let (integers, scales) = (self.integers.get(), self.scales.get());
         Unpacked { fours, integers, scales, offsets: self.offsets.get() }
@@ -228,63 +228,55 @@ where
         rows: &[u8],
         row_bytes: usize,
         batch: &Batch,
-        out: &mut [f32],
+        out: &mut Products<'_, '_>,
     ) {
-        let (count, columns) = (batch.count(), batch.columns());
+        let columns = batch.columns();
         let rounded = batch.rounded(self.encoding());
         TILE.with_borrow_mut(|tile| {
-            for (rows, out) in rows.chunks(ROWS * row_bytes).zip(out.chunks_mut(ROWS * count)) {
-                Self::unpack(simd, rows, columns, rounded.fours, tile);
-                let unpacked = tile.unpacked(rounded.fours);
-                if count == 1 {
-                    out.copy_from_slice(&single::<F>(simd, unpacked, rounded)[..out.len()]);
-                } else {
-                    multiply::<F>(simd, unpacked, rounded, count, out);
+            // One vector's products come in their order.
+            if let [out] = &mut *out.out {
+                for (rows, out) in rows.chunks(ROWS * row_bytes).zip(out.chunks_mut(ROWS)) {
+                    Self::unpack(simd, rows, columns, rounded.fours, tile);
+                    let products = single::<F>(simd, tile.unpacked(rounded.fours), rounded);
+                    out.copy_from_slice(&products[..out.len()]);
                 }
+                return;
+            }
+            for (line, rows) in rows.chunks(LINE * row_bytes).enumerate() {
+                for (at, rows) in rows.chunks(ROWS * row_bytes).enumerate() {
+                    Self::unpack(simd, rows, columns, rounded.fours, tile);
+                    multiply::<F>(simd, tile.unpacked(rounded.fours), rounded, out.lines, at);
+                }
+                out.write(line * LINE);
             }
         });
     }
 }
 
-/// The products of a row with some vectors.
-type Products = [f32; MOST];
-
-/// Multiplies up to four rows with `count` vectors: `out` gets, row after row,
-/// one number per vector.
+/// Multiplies four rows with all vectors: tile `at` of each vector's line.
+#[inline]
 fn multiply<K: Layout>(
     simd: Simd,
     rows: Unpacked<'_>,
     vectors: Rounded<'_>,
-    count: usize,
-    out: &mut [f32],
+    lines: &mut [Line],
+    at: usize,
 ) {
-    let lanes = vectors.lanes;
-    if lanes == 1 {
-        for i in 0..count {
-            let products = single::<K>(simd, rows, vectors.block(i));
-            for (out, product) in out.chunks_exact_mut(count).zip(products) {
-                out[i] = product;
-            }
-        }
-        return;
-    }
-    let blocks = count.div_ceil(lanes);
+    let Rounded { lanes, blocks, .. } = vectors;
     let mut block = 0;
-    let mut products = [[0.0; MOST]; ROWS];
     while block < blocks {
-        let first = block * lanes;
-        let width = if lanes == 16 && block + 2 <= blocks {
-            pair::<K>(simd, rows, [vectors.block(block), vectors.block(block + 1)], &mut products);
-            block += 2;
-            MOST
-        } else {
-            several::<K>(simd, rows, vectors.block(block), &mut products);
+        if lanes == 1 {
+            let products = single::<K>(simd, rows, vectors.block(block));
+            lines[block].as_chunks_mut().0[at] = products;
             block += 1;
-            lanes
-        };
-        let used = width.min(count - first);
-        for (out, products) in out.chunks_exact_mut(count).zip(&products) {
-            out[first..][..used].copy_from_slice(&products[..used]);
+        } else if lanes == MOST_LANES && block + 2 <= blocks {
+            let both = [vectors.block(block), vectors.block(block + 1)];
+            pair::<K>(simd, rows, both, &mut lines[block * lanes..][..2 * lanes], at);
+            block += 2;
+        } else {
+            let lines = &mut lines[block * lanes..][..lanes];
+            several::<K>(simd, rows, vectors.block(block), lines, at);
+            block += 1;
         }
     }
 }
@@ -306,62 +298,51 @@ fn single<K: Layout>(simd: Simd, rows: Unpacked<'_>, vector: Rounded<'_>) -> [f3
     }
 }
 
-/// With a block of 8 or 16 vectors.
+/// With a block of 8 or 16 vectors, each with a line.
 #[allow(unsafe_code)]
 fn several<K: Layout>(
     simd: Simd,
     rows: Unpacked<'_>,
     vectors: Rounded<'_>,
-    out: &mut [Products; ROWS],
+    lines: &mut [Line],
+    at: usize,
 ) {
     match simd {
-        Simd::Portable => portable::several::<K>(rows, vectors, 0, out),
+        Simd::Portable => portable::several::<K>(rows, vectors, lines, at),
         // SAFETY: the value proves that the machine has these instructions.
         #[cfg(target_arch = "x86_64")]
-        Simd::Avx2(_) => unsafe { avx2::plain::several::<K>(rows, vectors, 0, out) },
+        Simd::Avx2(_) => unsafe { avx2::plain::several::<K>(rows, vectors, lines, at) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Simd::AvxVnni(_) => unsafe { avx2::vnni::several::<K>(rows, vectors, 0, out) },
+        Simd::AvxVnni(_) => unsafe { avx2::vnni::several::<K>(rows, vectors, lines, at) },
         // SAFETY: as above; AVX-512 with all vector lengths has the same of 256 bits.
         #[cfg(target_arch = "x86_64")]
         Simd::Avx512(_) if vectors.lanes == 8 => unsafe {
-            avx2::vnni512::several::<K>(rows, vectors, 0, out);
+            avx2::vnni512::several::<K>(rows, vectors, lines, at);
         },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Simd::Avx512(_) => unsafe { avx512::several::<K, 1>(rows, [vectors], out) },
+        Simd::Avx512(_) => unsafe { avx512::several::<K, 1>(rows, [vectors], lines, at) },
     }
 }
 
-/// With two blocks of 16 vectors.
+/// With two blocks of 16 vectors, each with a line.
 #[allow(unsafe_code)]
 fn pair<K: Layout>(
     simd: Simd,
     rows: Unpacked<'_>,
     vectors: [Rounded<'_>; 2],
-    out: &mut [Products; ROWS],
+    lines: &mut [Line],
+    at: usize,
 ) {
-    match simd {
+    #[cfg(target_arch = "x86_64")]
+    if let Simd::Avx512(_) = simd {
         // SAFETY: the value proves that the machine has these instructions.
-        #[cfg(target_arch = "x86_64")]
-        Simd::Avx512(_) => unsafe { avx512::several::<K, 2>(rows, vectors, out) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Simd::Avx2(_) => unsafe {
-            avx2::plain::several::<K>(rows, vectors[0], 0, out);
-            avx2::plain::several::<K>(rows, vectors[1], 16, out);
-        },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Simd::AvxVnni(_) => unsafe {
-            avx2::vnni::several::<K>(rows, vectors[0], 0, out);
-            avx2::vnni::several::<K>(rows, vectors[1], 16, out);
-        },
-        Simd::Portable => {
-            portable::several::<K>(rows, vectors[0], 0, out);
-            portable::several::<K>(rows, vectors[1], 16, out);
-        }
+        return unsafe { avx512::several::<K, 2>(rows, vectors, lines, at) };
     }
+    let (first, second) = lines.split_at_mut(MOST_LANES);
+    several::<K>(simd, rows, vectors[0], first, at);
+    several::<K>(simd, rows, vectors[1], second, at);
 }
 
 /// Checks once what a kernel's loads rely on. A block of vectors has as many

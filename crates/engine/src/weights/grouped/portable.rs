@@ -1,4 +1,4 @@
-use super::{Layout, Products, ROWS, Unpacked};
+use super::{Layout, Line, ROWS, Unpacked};
 use crate::weights::batch::{FOUR, Rounded};
 
 /// The products of four rows with one vector.
@@ -23,28 +23,28 @@ pub(super) fn single<K: Layout>(rows: Unpacked<'_>, vector: Rounded<'_>) -> [f32
     })
 }
 
-/// The products of four rows with a block of vectors, at `at` of each row.
+/// The products of four rows with a block of vectors: tile `at` of each line.
 pub(super) fn several<K: Layout>(
     rows: Unpacked<'_>,
     vectors: Rounded<'_>,
+    lines: &mut [Line],
     at: usize,
-    out: &mut [Products; ROWS],
 ) {
     if vectors.lanes == 8 {
-        lanes::<K, 8>(rows, vectors, at, out);
+        lanes::<K, 8>(rows, vectors, lines, at);
     } else {
-        lanes::<K, 16>(rows, vectors, at, out);
+        lanes::<K, 16>(rows, vectors, lines, at);
     }
 }
 
 fn lanes<K: Layout, const L: usize>(
     rows: Unpacked<'_>,
     vectors: Rounded<'_>,
+    lines: &mut [Line],
     at: usize,
-    out: &mut [Products; ROWS],
 ) {
     let stride = rows.fours * FOUR * K::GROUP;
-    for (row, out) in out.iter_mut().enumerate() {
+    for row in 0..ROWS {
         let (mut sums, mut offsets) = ([[0.0; L]; FOUR], [[0.0; L]; FOUR]);
         for group in 0..rows.fours * FOUR {
             let place = group % FOUR * rows.fours + group / FOUR;
@@ -75,7 +75,7 @@ fn lanes<K: Layout, const L: usize>(
         }
         for lane in 0..L {
             let of = |sums: [[f32; L]; FOUR]| sums.map(|sums| sums[lane]);
-            out[at + lane] = total::<K>(of(sums), of(offsets));
+            lines[lane][at * ROWS + row] = total::<K>(of(sums), of(offsets));
         }
     }
 }
