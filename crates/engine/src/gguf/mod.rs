@@ -8,6 +8,7 @@ mod cursor;
 mod error;
 mod source;
 mod split;
+mod strings;
 mod tensor;
 #[cfg(test)]
 pub(crate) mod test_file;
@@ -17,7 +18,9 @@ mod value;
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
-pub(crate) use self::{cursor::Shown, source::Source, tensor::TensorData, value::Pattern};
+pub(crate) use self::{
+    cursor::Shown, source::Source, strings::StringArray, tensor::TensorData, value::Pattern,
+};
 use self::{
     cursor::{Cursor, quoted},
     split::Split,
@@ -198,7 +201,14 @@ impl Gguf {
     ///
     /// If the value has another type.
     pub fn strings(&self, key: &str) -> Result<Option<Vec<&str>>, GgufError> {
-        self.read(key, "an array of strings", |bytes, value| value.strings(bytes))
+        self.read(key, "an array of strings", |bytes, value| value.strings(bytes)?.1.collect())
+    }
+
+    /// A list of texts that is not read until it is used.
+    pub(crate) fn string_array(&self, key: &str) -> Result<Option<StringArray>, GgufError> {
+        self.read(key, "an array of strings of at most 4 GiB", |_, value| {
+            StringArray::new(&self.source, value)
+        })
     }
 
     /// A list of numbers of type `f32`.

@@ -137,11 +137,15 @@ impl Value {
         }
     }
 
-    pub(super) fn strings<'a>(&self, bytes: &'a [u8]) -> Option<Vec<&'a str>> {
+    /// Where an array of strings begins, and the strings.
+    pub(super) fn strings<'a>(
+        &self,
+        bytes: &'a [u8],
+    ) -> Option<(usize, impl ExactSizeIterator<Item = Option<&'a str>>)> {
         let count = self.count.filter(|_| self.kind == Kind::String)?;
         let mut cursor = Cursor::new(&bytes[self.at..]);
         // The count is true: `read_entry` has walked through all elements.
-        (0..count).map(|_| cursor.string(format_args!("a string")).ok()).collect()
+        Some((self.at, (0..count).map(move |_| cursor.string(format_args!("a string")).ok())))
     }
 
     pub(super) fn scalars<T, const N: usize>(

@@ -1,5 +1,7 @@
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 use super::{
     TokenizerError, TokenizerSpec, error::cut, merge::merge_all, pre_tokenizer::PreTokenizer,
     vocabulary::Vocabulary,
@@ -18,7 +20,7 @@ pub(super) struct ByteLevelBpe {
     chars: [char; 256],
     of_byte: [Option<u32>; 256],
     // Rank, and the token that the two make.
-    merges: HashMap<(u32, u32), (u32, u32)>,
+    merges: HashMap<(u32, u32), (u32, u32), RandomState>,
 }
 
 impl ByteLevelBpe {
@@ -29,7 +31,8 @@ impl ByteLevelBpe {
     ) -> Result<Self, TokenizerError> {
         let key = TokenizerSpec::MERGES;
         let lines = spec.merges.as_ref().ok_or(TokenizerError::MissingKey { key })?;
-        let mut merges = HashMap::with_capacity(lines.len());
+        let mut merges = HashMap::with_capacity_and_hasher(lines.len(), RandomState::default());
+        let mut both = String::new();
         for ((index, rank), line) in lines.iter().enumerate().map(|(i, line)| ((i, i as u32), line))
         {
             let text = || cut(line);
@@ -44,8 +47,9 @@ impl ByteLevelBpe {
                     || TokenizerError::MergeToken { index, text: text(), token: cut(token) };
                 vocabulary.id(token.as_bytes()).ok_or_else(token_error)
             };
-            let (left_id, right_id, joined) =
-                (id(left)?, id(right)?, id(&format!("{left}{right}"))?);
+            both.clear();
+            both.extend([left, right]);
+            let (left_id, right_id, joined) = (id(left)?, id(right)?, id(&both)?);
             // Else plain text could become a special token.
             if !vocabulary.is_special(joined) {
                 merges.entry((left_id, right_id)).or_insert((rank, joined));
@@ -113,20 +117,20 @@ pub(super) fn byte_chars() -> [char; 256] {
     })
 }
 
-/// The bytes that a token's text in a vocabulary file stands for; characters
-/// that stand for no byte stand for themselves.
-pub(super) fn decoder() -> impl Fn(&str) -> Vec<u8> {
-    let of_char: HashMap<char, u8> =
-        (0..=255).zip(byte_chars()).map(|(byte, c)| (c, byte)).collect();
-    move |text| {
-        let mut bytes = Vec::with_capacity(text.len());
+/// What appends the bytes that a token's text in a vocabulary file stands for;
+/// characters that stand for no byte stand for themselves.
+pub(super) fn decoder() -> impl Fn(&str, &mut Vec<u8>) {
+    let mut of_char = [None; 0x144];
+    for (byte, c) in (0..=u8::MAX).zip(byte_chars()) {
+        of_char[c as usize] = Some(byte);
+    }
+    move |text, bytes| {
         for c in text.chars() {
-            match of_char.get(&c) {
-                Some(&byte) => bytes.push(byte),
-                None => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            match of_char.get(c as usize) {
+                Some(&Some(byte)) => bytes.push(byte),
+                _ => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
             }
         }
-        bytes
     }
 }
 
@@ -143,7 +147,9 @@ mod tests {
         );
         let decode = decoder();
         for byte in 0..=255 {
-            assert_eq!(decode(&chars[usize::from(byte)].to_string()), [byte]);
+            let mut bytes = vec![7];
+            decode(&chars[usize::from(byte)].to_string(), &mut bytes);
+            assert_eq!(bytes, [7, byte]);
         }
     }
 }

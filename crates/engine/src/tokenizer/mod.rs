@@ -7,8 +7,10 @@ mod pre_tokenizer;
 mod sentencepiece;
 mod spec;
 mod special;
+mod spellings;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod vocabulary;
 
 pub use self::error::TokenizerError;
@@ -46,6 +48,7 @@ use crate::{EngineError, Gguf, Special, Tokenizer, gguf::Shown};
 ///   a token, and without any end marker a text never ends by itself.
 /// - [`Vocab::bytes`] gives the bytes of running text (`<0xNN>` is one byte, `▁`
 ///   a space), and special tokens as they are printed.
+/// - The texts of the tokens stay in the file, which is kept open.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -82,21 +85,21 @@ impl GgufTokenizer {
     /// If a key is missing or of the wrong type, the kind of tokenizer is
     /// unknown, or its parts contradict each other.
     pub fn from_gguf(gguf: &Gguf) -> Result<Self, EngineError> {
-        Ok(Self::new(&TokenizerSpec::from_gguf(gguf)?)?)
+        Ok(Self::new(TokenizerSpec::from_gguf(gguf)?)?)
     }
 
-    fn new(spec: &TokenizerSpec) -> Result<Self, TokenizerError> {
+    fn new(mut spec: TokenizerSpec) -> Result<Self, TokenizerError> {
         let (vocabulary, scheme, adds_bos) = match spec.model.as_str() {
             "gpt2" => {
                 let pre_tokenizer = PreTokenizer::named(spec.pre.as_deref().unwrap_or("default"))?;
                 let adds_bos = pre_tokenizer.begins_with_bos();
-                let vocabulary = Vocabulary::new(spec, byte_level_bpe::decoder())?;
-                let bpe = ByteLevelBpe::new(spec, pre_tokenizer, &vocabulary)?;
+                let vocabulary = Vocabulary::new(&mut spec, byte_level_bpe::decoder())?;
+                let bpe = ByteLevelBpe::new(&spec, pre_tokenizer, &vocabulary)?;
                 (vocabulary, Scheme::ByteLevel(Box::new(bpe)), adds_bos)
             }
             "llama" => {
-                let vocabulary = Vocabulary::new(spec, sentencepiece::decode)?;
-                let pieces = SentencePiece::new(spec, &vocabulary)?;
+                let vocabulary = Vocabulary::new(&mut spec, sentencepiece::decode)?;
+                let pieces = SentencePiece::new(spec.scores, &vocabulary)?;
                 let adds_space = spec.add_space_prefix.unwrap_or(true);
                 (vocabulary, Scheme::SentencePiece { pieces, adds_space }, true)
             }
@@ -109,7 +112,7 @@ impl GgufTokenizer {
             vocabulary,
             scheme,
             adds_bos: spec.add_bos.unwrap_or(adds_bos),
-            chat_template: spec.chat_template.clone(),
+            chat_template: spec.chat_template,
         })
     }
 
@@ -120,7 +123,9 @@ impl GgufTokenizer {
         // SentencePiece models saw a space before each text, and saw texts begin
         // after each special token.
         let mut begins = true;
-        for fragment in self.specials.split(text, special == Special::Parse, plain) {
+        for fragment in
+            self.specials.split(&self.vocabulary, text, special == Special::Parse, plain)
+        {
             match (fragment, &self.scheme) {
                 (Fragment::Token(id), _) => {
                     tokens.push(id);

@@ -19,11 +19,11 @@ pub(super) struct SentencePiece {
 
 impl SentencePiece {
     pub(super) fn new(
-        spec: &TokenizerSpec,
+        scores: Option<Vec<f32>>,
         vocabulary: &Vocabulary,
     ) -> Result<Self, TokenizerError> {
         let (key, expected) = (TokenizerSpec::SCORES, vocabulary.size());
-        let scores = spec.scores.clone().ok_or(TokenizerError::MissingKey { key })?;
+        let scores = scores.ok_or(TokenizerError::MissingKey { key })?;
         if scores.len() != expected {
             return Err(TokenizerError::Length { key, found: scores.len(), expected });
         }
@@ -100,9 +100,14 @@ fn symbols(text: &[u8]) -> Vec<Range<usize>> {
     symbols
 }
 
-/// The bytes that a token's text in a vocabulary file stands for.
-pub(super) fn decode(text: &str) -> Vec<u8> {
-    text.replace(SPACE, " ").into_bytes()
+/// Appends the bytes that a token's text in a vocabulary file stands for.
+pub(super) fn decode(text: &str, bytes: &mut Vec<u8>) {
+    let mut parts = text.split(SPACE);
+    bytes.extend(parts.next().into_iter().flat_map(str::bytes));
+    for part in parts {
+        bytes.push(b' ');
+        bytes.extend_from_slice(part.as_bytes());
+    }
 }
 
 /// A score, checked to be a number.

@@ -1,17 +1,18 @@
 use super::TokenizerError;
-use crate::{EngineError, Gguf};
+use crate::{EngineError, Gguf, gguf::StringArray};
 
 /// What a file says about its tokenizer, unchecked.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub(super) struct TokenizerSpec {
     /// The model's.
     pub(super) name: Option<String>,
     pub(super) model: String,
     pub(super) pre: Option<String>,
-    pub(super) tokens: Vec<String>,
+    pub(super) tokens: StringArray,
     pub(super) types: Option<Vec<i32>>,
     pub(super) scores: Option<Vec<f32>>,
-    pub(super) merges: Option<Vec<String>>,
+    pub(super) merges: Option<StringArray>,
     pub(super) bos: Option<u32>,
     pub(super) eos: Option<u32>,
     pub(super) eot: Option<u32>,
@@ -55,20 +56,16 @@ impl TokenizerSpec {
     pub(super) fn from_gguf(gguf: &Gguf) -> Result<Self, EngineError> {
         let missing = |key| TokenizerError::MissingKey { key };
         let string = |key| Ok::<_, EngineError>(gguf.string(key)?.map(str::to_owned));
-        let strings = |key| {
-            let strings = gguf.strings(key)?;
-            Ok::<_, EngineError>(strings.map(|s| s.into_iter().map(str::to_owned).collect()))
-        };
         // Some writers say "none" with -1.
         let id = |key| Ok::<_, EngineError>(gguf.u32(key)?.filter(|&id| id != u32::MAX));
         Ok(Self {
             name: string("general.name")?,
             model: string(Self::MODEL)?.ok_or_else(|| missing(Self::MODEL))?,
             pre: string("tokenizer.ggml.pre")?,
-            tokens: strings(Self::TOKENS)?.ok_or_else(|| missing(Self::TOKENS))?,
+            tokens: gguf.string_array(Self::TOKENS)?.ok_or_else(|| missing(Self::TOKENS))?,
             types: gguf.i32s(Self::TYPES)?,
             scores: gguf.f32s(Self::SCORES)?,
-            merges: strings(Self::MERGES)?,
+            merges: gguf.string_array(Self::MERGES)?,
             bos: id(Self::BOS)?,
             eos: id(Self::EOS)?,
             eot: id(Self::EOT)?,

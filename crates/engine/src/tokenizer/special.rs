@@ -32,7 +32,6 @@ const PHI_3_KEEPS: [&str; 3] = ["<unk>", "<s>", "<|endoftext|>"];
 struct Length {
     bytes: usize,
     has_user_defined: bool,
-    tokens: HashMap<Box<[u8]>, (u32, Kind)>,
     first_bytes: [bool; 256],
 }
 
@@ -50,7 +49,6 @@ impl SpecialTokens {
             let length = lengths.entry(text.len()).or_insert_with(|| Length {
                 bytes: text.len(),
                 has_user_defined: false,
-                tokens: HashMap::new(),
                 first_bytes: [false; 256],
             });
             length.has_user_defined |= kind == Kind::UserDefined;
@@ -58,7 +56,6 @@ impl SpecialTokens {
             if is_phi_3 && !PHI_3_KEEPS.contains(&text) {
                 strips.insert(id);
             }
-            length.tokens.insert(Box::from(text.as_bytes()), (id, kind));
         }
         let mut lengths: Vec<Length> = lengths.into_values().collect();
         lengths.sort_unstable_by_key(|length| std::cmp::Reverse(length.bytes));
@@ -67,15 +64,20 @@ impl SpecialTokens {
 
     /// Cuts a text. User-defined tokens are always found; special ones if
     /// `parse`, and then only where they touch none of the sorted `plain` ranges.
-    pub(super) fn split(&self, text: &[u8], parse: bool, plain: &[Range<usize>]) -> Vec<Fragment> {
+    pub(super) fn split(
+        &self,
+        vocabulary: &Vocabulary,
+        text: &[u8],
+        parse: bool,
+        plain: &[Range<usize>],
+    ) -> Vec<Fragment> {
+        let search = Search { vocabulary, strips: &self.strips, text, parse, plain };
         let mut fragments = vec![Fragment::Text(0..text.len())];
         for length in self.lengths.iter().filter(|length| parse || length.has_user_defined) {
             let mut cut = Vec::with_capacity(fragments.len());
             for fragment in fragments {
                 match fragment {
-                    Fragment::Text(range) => {
-                        length.cut(text, range, parse, plain, &self.strips, &mut cut);
-                    }
+                    Fragment::Text(range) => search.cut(length, range, &mut cut),
                     token @ Fragment::Token(_) => cut.push(token),
                 }
             }
@@ -85,27 +87,23 @@ impl SpecialTokens {
     }
 }
 
-impl Length {
-    fn cut(
-        &self,
-        text: &[u8],
-        range: Range<usize>,
-        parse: bool,
-        plain: &[Range<usize>],
-        strips: &HashSet<u32>,
-        fragments: &mut Vec<Fragment>,
-    ) {
+/// A text to cut.
+struct Search<'a> {
+    vocabulary: &'a Vocabulary,
+    strips: &'a HashSet<u32>,
+    text: &'a [u8],
+    parse: bool,
+    plain: &'a [Range<usize>],
+}
+
+impl Search<'_> {
+    fn cut(&self, length: &Length, range: Range<usize>, fragments: &mut Vec<Fragment>) {
         let mut start = range.start;
         let mut at = range.start;
-        while at + self.bytes <= range.end {
-            let end = at + self.bytes;
-            let token = self.first_bytes[usize::from(text[at])]
-                .then(|| self.tokens.get(&text[at..end]))
-                .flatten()
-                .filter(|(_, kind)| {
-                    *kind == Kind::UserDefined || (parse && !touches(plain, at, end))
-                });
-            let Some(&(id, _)) = token else {
+        while at + length.bytes <= range.end {
+            let end = at + length.bytes;
+            let may_begin = length.first_bytes[usize::from(self.text[at])];
+            let Some(id) = may_begin.then(|| self.token(at..end)).flatten() else {
                 at += 1;
                 continue;
             };
@@ -114,10 +112,10 @@ impl Length {
             }
             fragments.push(Fragment::Token(id));
             at = end;
-            if strips.contains(&id) {
+            if self.strips.contains(&id) {
                 // As C's `isspace` knows it.
                 let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
-                at += text[end..range.end].iter().take_while(|byte| is_space(byte)).count();
+                at += self.text[end..range.end].iter().take_while(|byte| is_space(byte)).count();
             }
             start = at;
         }
@@ -125,9 +123,19 @@ impl Length {
             fragments.push(Fragment::Text(start..range.end));
         }
     }
+
+    /// The token whose printed form stands there, if it counts there.
+    fn token(&self, place: Range<usize>) -> Option<u32> {
+        let id = self.vocabulary.id(&self.text[place.clone()])?;
+        let counts = match self.vocabulary.kind(id) {
+            Kind::UserDefined => true,
+            kind => kind.is_special() && self.parse && !touches(self.plain, place),
+        };
+        counts.then_some(id)
+    }
 }
 
-fn touches(plain: &[Range<usize>], start: usize, end: usize) -> bool {
-    let next = plain.partition_point(|range| range.end <= start);
-    plain.get(next).is_some_and(|range| range.start < end)
+fn touches(plain: &[Range<usize>], place: Range<usize>) -> bool {
+    let next = plain.partition_point(|range| range.end <= place.start);
+    plain.get(next).is_some_and(|range| range.start < place.end)
 }

@@ -4,10 +4,10 @@ use logitchain_core::{TokenId, Vocab};
 use proptest::prelude::*;
 
 use super::{GgufTokenizer, TokenizerError, TokenizerSpec};
-use crate::{Special, Tokenizer, prompt_tokens};
+use crate::{Special, Tokenizer, gguf::StringArray, prompt_tokens};
 
-fn strings(list: &[&str]) -> Vec<String> {
-    list.iter().map(|&text| text.to_owned()).collect()
+fn strings(list: &[&str]) -> StringArray {
+    list.iter().collect()
 }
 
 /// Byte-level: 0 to 9 as listed.
@@ -38,7 +38,7 @@ fn sentencepiece() -> TokenizerSpec {
 }
 
 fn tokenizer(spec: &TokenizerSpec) -> GgufTokenizer {
-    GgufTokenizer::new(spec).unwrap()
+    GgufTokenizer::new(spec.clone()).unwrap()
 }
 
 fn ids(tokens: &[TokenId]) -> Vec<u32> {
@@ -46,7 +46,7 @@ fn ids(tokens: &[TokenId]) -> Vec<u32> {
 }
 
 fn refused(spec: &TokenizerSpec) -> String {
-    GgufTokenizer::new(spec).unwrap_err().to_string()
+    GgufTokenizer::new(spec.clone()).unwrap_err().to_string()
 }
 
 #[test]
@@ -67,10 +67,10 @@ fn user_defined_tokens_are_found_everywhere() {
 #[test]
 fn longer_special_tokens_are_found_before_shorter_ones() {
     let mut spec = byte_level();
-    spec.tokens[6] = "end|><s".into();
+    spec.tokens.edit(|t| t[6] = "end|><s".into());
     // The longest first, though another one begins before it.
     assert_eq!(ids(&tokenizer(&spec).encode("<|im_end|><s>", Special::Parse)), [5, 9]);
-    spec.tokens[5] = "<|im_".into();
+    spec.tokens.edit(|t| t[5] = "<|im_".into());
     assert_eq!(ids(&tokenizer(&spec).encode("<|im_end|><s>", Special::Parse)), [5, 6]);
 }
 
@@ -120,7 +120,7 @@ fn known_end_markers_end_a_generation_though_no_key_names_them() {
 fn what_stands_between_files_ends_a_generation_but_no_turn() {
     for marker in ["<reponame>", "<|file_sep|>", "<|fim_pad|>"] {
         let mut spec = byte_level();
-        spec.tokens[5] = marker.into();
+        spec.tokens.edit(|t| t[5] = marker.into());
         let bpe = tokenizer(&spec);
         assert!(bpe.is_end_of_generation(TokenId(5)) && bpe.is_special(TokenId(5)), "{marker}");
         assert_eq!(bpe.end_of_turn(), None, "{marker}");
@@ -130,7 +130,7 @@ fn what_stands_between_files_ends_a_generation_but_no_turn() {
 #[test]
 fn missing_special_ids_are_no_ids() {
     let mut spec = byte_level();
-    spec.tokens[5] = "<|plain|>".into();
+    spec.tokens.edit(|t| t[5] = "<|plain|>".into());
     spec.add_bos = Some(true);
     let bpe = tokenizer(&spec);
     assert_eq!((bpe.beginning_of_text(), bpe.bos_token(), bpe.eos_token()), (None, None, None));
@@ -156,7 +156,7 @@ fn a_text_begins_with_bos_if_the_file_or_else_the_kind_says_so() {
 #[test]
 fn llama_3_takes_a_word_that_is_a_token_whatever_the_merges_say() {
     let mut spec = byte_level();
-    spec.tokens.push("ba".into());
+    spec.tokens.edit(|t| t.push("ba".into()));
     spec.types = None;
     assert_eq!(ids(&tokenizer(&spec).encode("ba", Special::Plain)), [1, 0]);
     spec.pre = Some("llama-bpe".into());
@@ -166,9 +166,9 @@ fn llama_3_takes_a_word_that_is_a_token_whatever_the_merges_say() {
 #[test]
 fn a_missing_pre_tokenizer_is_the_default_one() {
     let mut spec = byte_level();
-    spec.tokens.push("!".into());
-    spec.tokens.push("!b".into());
-    spec.merges.as_mut().unwrap().push("! b".into());
+    spec.tokens.edit(|t| t.push("!".into()));
+    spec.tokens.edit(|t| t.push("!b".into()));
+    spec.merges.as_mut().unwrap().edit(|m| m.push("! b".into()));
     spec.types = None;
     for (pre, expected) in [(None, [10, 1]), (Some("default".into()), [10, 1])] {
         spec.pre = pre;
@@ -194,9 +194,9 @@ fn merges_never_make_a_special_token_of_plain_text() {
     let spec = TokenizerSpec { add_space_prefix: Some(false), ..sentencepiece() };
     assert_eq!(ids(&tokenizer(&spec).encode("</s>", Special::Plain)), [10, 11]);
     let mut spec = byte_level();
-    spec.tokens.extend(strings(&["<", "s>"]));
+    spec.tokens.edit(|t| t.extend(["<", "s>"].map(String::from)));
     spec.types.as_mut().unwrap().extend([1, 1]);
-    spec.merges.as_mut().unwrap().push("< s>".into());
+    spec.merges.as_mut().unwrap().edit(|m| m.push("< s>".into()));
     assert!(!tokenizer(&spec).encode("<s>", Special::Plain).contains(&TokenId(9)));
 }
 
@@ -206,7 +206,7 @@ fn what_no_token_spells_becomes_bytes_or_the_unknown_token() {
     assert_eq!(ids(&tokenizer(&spec).encode("aé", Special::Plain)), [4, 0]);
     spec.unknown = None;
     assert_eq!(ids(&tokenizer(&spec).encode("aé", Special::Plain)), [4]);
-    spec.tokens.extend(strings(&["<0xC3>", "<0xA9>"]));
+    spec.tokens.edit(|t| t.extend(["<0xC3>", "<0xA9>"].map(String::from)));
     spec.types.as_mut().unwrap().extend([6, 6]);
     spec.scores.as_mut().unwrap().extend([0.0, 0.0]);
     let bytes = tokenizer(&spec);
@@ -240,7 +240,7 @@ fn a_character_without_a_token_is_named_rather_than_left_out() {
     assert_eq!(lost(&spec, "é").map(|tokens| ids(&tokens)), Ok(vec![3, 0]));
     spec.unknown = None;
     assert_eq!(lost(&spec, "aéz"), refused("'é' (U+00E9)"));
-    spec.tokens[3] = "x".into();
+    spec.tokens.edit(|t| t[3] = "x".into());
     assert_eq!(lost(&spec, "x a").map(|tokens| ids(&tokens)), Ok(vec![3, 5]));
     assert_eq!(lost(&spec, "x x"), refused("' ' (U+0020)"));
 }
@@ -249,8 +249,8 @@ fn a_character_without_a_token_is_named_rather_than_left_out() {
 fn a_token_of_the_type_byte_that_is_no_byte_is_refused() {
     for text in ["<0xZZ>", "<0x1>", "<0x100>", "a"] {
         let mut spec = sentencepiece();
-        spec.tokens[12] = text.into();
-        spec.tokens[4] = "b".into();
+        spec.tokens.edit(|t| t[12] = text.into());
+        spec.tokens.edit(|t| t[4] = "b".into());
         spec.types.as_mut().unwrap()[12] = 6;
         let expected = format!(
             "token 12 is of the type byte, but its text is {text:?}; bytes are <0x00> to <0xFF>"
@@ -276,10 +276,10 @@ fn faults_in_a_file_are_errors_that_say_what_was_found() {
     };
     expect(&|s| s.model = "bert".into(), "`bert` is unknown; there are gpt2");
     expect(&|s| s.pre = Some("bloom".into()), "`bloom` is unknown");
-    expect(&|s| s.tokens.clear(), "this one 0");
+    expect(&|s| s.tokens.edit(Vec::clear), "this one 0");
     expect(&|s| s.types = Some(vec![1; 9]), "token_type` has 9 entries for 10 tokens");
     expect(&|s| s.types = Some(vec![7; 10]), "token 0 has type 7");
-    expect(&|s| s.tokens[1] = "a".into(), "tokens 0 and 1 are both \"a\"");
+    expect(&|s| s.tokens.edit(|t| t[1] = "a".into()), "tokens 0 and 1 are both \"a\"");
     expect(&|s| s.bos = Some(10), "bos_token_id` is 10, but ids end at 9");
     expect(&|s| s.eos = Some(99), "eos_token_id` is 99");
     expect(&|s| s.eot = Some(99), "eot_token_id` is 99");
@@ -296,7 +296,8 @@ fn faults_in_a_file_are_errors_that_say_what_was_found() {
 fn faults_in_scores_are_errors() {
     let mut spec = sentencepiece();
     spec.scores = None;
-    assert!(matches!(GgufTokenizer::new(&spec), Err(TokenizerError::MissingKey { .. })));
+    let error = GgufTokenizer::new(spec.clone()).unwrap_err();
+    assert!(matches!(error, TokenizerError::MissingKey { .. }));
     spec.scores = Some(vec![0.0; 3]);
     assert!(refused(&spec).contains("has 3 entries for 13 tokens"));
     spec.scores = Some(vec![f32::NAN; 13]);
@@ -306,8 +307,8 @@ fn faults_in_scores_are_errors() {
 #[test]
 fn empty_tokens_may_repeat_for_nothing_spells_them() {
     let mut spec = byte_level();
-    spec.tokens[7] = String::new();
-    spec.tokens[8] = String::new();
+    spec.tokens.edit(|t| t[7] = String::new());
+    spec.tokens.edit(|t| t[8] = String::new());
     assert_eq!(ids(&tokenizer(&spec).encode("ab", Special::Parse)), [3]);
 }
 
@@ -315,8 +316,8 @@ fn empty_tokens_may_repeat_for_nothing_spells_them() {
 static EVERY_BYTE: LazyLock<Vec<GgufTokenizer>> = LazyLock::new(|| {
     let mut spec = byte_level();
     for c in super::byte_level_bpe::byte_chars() {
-        if !spec.tokens.contains(&c.to_string()) {
-            spec.tokens.push(c.to_string());
+        if !spec.tokens.iter().any(|text| text == c.to_string()) {
+            spec.tokens.edit(|t| t.push(c.to_string()));
             spec.types.as_mut().unwrap().push(1);
         }
     }
@@ -354,10 +355,12 @@ proptest! {
 fn padding_and_separators_of_files_end_a_generation_and_gap_marks_do_not() {
     let with = |change: fn(&mut TokenizerSpec)| {
         let mut spec = byte_level();
-        spec.tokens.extend(["<|fim_pad|>", "<|fim_prefix|>", "<|file_sep|>"].map(String::from));
+        spec.tokens.edit(|t| {
+            t.extend(["<|fim_pad|>", "<|fim_prefix|>", "<|file_sep|>"].map(String::from))
+        });
         spec.types = None;
         change(&mut spec);
-        GgufTokenizer::new(&spec).unwrap()
+        GgufTokenizer::new(spec).unwrap()
     };
     let id = |tokenizer: &GgufTokenizer, text: &str| {
         let ids = (0..tokenizer.size() as u32).map(TokenId);

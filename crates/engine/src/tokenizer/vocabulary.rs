@@ -1,6 +1,9 @@
-use std::collections::HashMap;
+use std::mem;
 
-use super::{TokenizerError, TokenizerSpec, error::cut, spec::FillInTheMiddle};
+use super::{
+    TokenizerError, TokenizerSpec, error::cut, spec::FillInTheMiddle, spellings::Spellings,
+    texts::Texts,
+};
 
 /// A token's type in a GGUF file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,11 +150,9 @@ const FIM_TOKENS: [FimToken; 6] = [
 /// The tokens of a file, checked.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
-    texts: Vec<String>,
-    bytes: Vec<Box<[u8]>>,
+    texts: Texts,
+    spellings: Spellings,
     kinds: Vec<Kind>,
-    // By the text in the file; empty texts are left out, for nothing spells them.
-    ids: HashMap<Box<[u8]>, u32>,
     bos: Option<u32>,
     eos: Option<u32>,
     unknown: Option<u32>,
@@ -160,38 +161,26 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Checks the tokens; `decode` gives the bytes of a normal one.
+    /// Checks the tokens, and takes them; `decode` appends the bytes of a normal
+    /// one.
     pub(super) fn new(
-        spec: &TokenizerSpec,
-        decode: impl Fn(&str) -> Vec<u8>,
+        spec: &mut TokenizerSpec,
+        decode: impl Fn(&str, &mut Vec<u8>),
     ) -> Result<Self, TokenizerError> {
-        let texts = spec.tokens.clone();
-        let found = texts.len();
-        let size = u32::try_from(found).map_err(|_| TokenizerError::Size { found })?;
-        if size == 0 {
-            return Err(TokenizerError::Size { found });
-        }
-        let mut kinds = vec![Kind::Normal; found];
+        let texts = Texts::new(mem::take(&mut spec.tokens))?;
+        let size = texts.size();
+        let mut kinds = vec![Kind::Normal; size as usize];
         if let Some(types) = &spec.types {
-            if types.len() != found {
-                let (key, found) = (TokenizerSpec::TYPES, types.len());
-                return Err(TokenizerError::Length { key, found, expected: texts.len() });
+            if types.len() != kinds.len() {
+                let (key, found, expected) = (TokenizerSpec::TYPES, types.len(), kinds.len());
+                return Err(TokenizerError::Length { key, found, expected });
             }
             for ((token, kind), &of_gguf) in (0..).zip(&mut kinds).zip(types) {
                 *kind = Kind::from_gguf(token, of_gguf)?;
-                let text = &texts[token as usize];
+                let text = texts.get(token);
                 if *kind == Kind::Byte && byte_of(text).is_none() {
                     return Err(TokenizerError::ByteToken { token, text: cut(text) });
                 }
-            }
-        }
-        let mut ids = HashMap::with_capacity(found);
-        for (token, text) in (0..).zip(&texts) {
-            if !text.is_empty()
-                && let Some(first) = ids.insert(Box::from(text.as_bytes()), token)
-            {
-                let text = cut(text);
-                return Err(TokenizerError::DuplicateToken { text, first, second: token });
             }
         }
 
@@ -205,7 +194,7 @@ impl Vocabulary {
         let eos = check(TokenizerSpec::EOS, spec.eos)?;
         let eot = check(TokenizerSpec::EOT, spec.eot)?;
         let unknown = check(TokenizerSpec::UNKNOWN, spec.unknown)?;
-        let marker = |text: &&str| ids.get(text.as_bytes()).copied();
+        let marker = |text: &&str| texts.id(text.as_bytes());
         let markers: Vec<u32> = END_MARKERS.iter().filter_map(marker).collect();
         for &end in &markers {
             // Some files call them normal: what a user types must not end a text.
@@ -228,23 +217,30 @@ impl Vocabulary {
             eot.or_else(|| END_MARKERS[..TURN_MARKERS].iter().find_map(marker)).or(eos);
 
         let untyped = spec.types.is_none();
-        let bytes = texts.iter().zip(&kinds).map(|(text, kind)| match kind {
-            Kind::Normal if untyped => byte_of(text).map_or_else(|| decode(text), |b| vec![b]),
-            Kind::Normal | Kind::Unused => decode(text),
-            Kind::Byte => byte_of(text).map_or_else(|| text.clone().into_bytes(), |b| vec![b]),
-            Kind::Control | Kind::Unknown | Kind::UserDefined => text.clone().into_bytes(),
-        });
-        let bytes = bytes.map(Vec::into_boxed_slice).collect();
-        Ok(Self { texts, bytes, kinds, ids, bos, eos, unknown, end_of_turn, ends })
+        let mut spellings = Spellings::with_capacity(kinds.len(), texts.total_bytes());
+        for (text, kind) in texts.iter().zip(&kinds) {
+            let byte = match kind {
+                Kind::Byte => byte_of(text),
+                Kind::Normal if untyped => byte_of(text),
+                _ => None,
+            };
+            spellings.push(|bytes| match (byte, kind) {
+                (Some(byte), _) => bytes.push(byte),
+                (None, Kind::Normal | Kind::Unused) => decode(text, bytes),
+                (None, _) => bytes.extend_from_slice(text.as_bytes()),
+            });
+        }
+        spellings.shrink_to_fit();
+        Ok(Self { texts, spellings, kinds, bos, eos, unknown, end_of_turn, ends })
     }
 
     pub(super) fn size(&self) -> usize {
-        self.texts.len()
+        self.kinds.len()
     }
 
     /// The token of that text in the file.
     pub(super) fn id(&self, text: &[u8]) -> Option<u32> {
-        self.ids.get(text).copied()
+        self.texts.id(text)
     }
 
     /// The token of that text in the file, unless it is special.
@@ -254,11 +250,16 @@ impl Vocabulary {
 
     /// The bytes that a token stands for; none for an id out of range.
     pub(super) fn bytes(&self, id: u32) -> &[u8] {
-        self.bytes.get(id as usize).map_or(&[], |bytes| bytes)
+        self.spellings.get(id)
     }
 
     pub(super) fn is_special(&self, id: u32) -> bool {
         self.kinds.get(id as usize).is_some_and(|kind| kind.is_special())
+    }
+
+    /// The type of a token that exists.
+    pub(super) fn kind(&self, id: u32) -> Kind {
+        self.kinds[id as usize]
     }
 
     pub(super) fn ends_generation(&self, id: u32) -> bool {
@@ -283,7 +284,7 @@ impl Vocabulary {
 
     /// Ids, texts and types, by id.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &str, Kind)> {
-        (0..).zip(&self.texts).zip(&self.kinds).map(|((id, text), &kind)| (id, text.as_str(), kind))
+        (0..).zip(self.texts.iter()).zip(&self.kinds).map(|((id, text), &kind)| (id, text, kind))
     }
 }
 
