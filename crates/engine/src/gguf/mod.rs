@@ -201,7 +201,7 @@ impl Gguf {
     ///
     /// If the value has another type.
     pub fn strings(&self, key: &str) -> Result<Option<Vec<&str>>, GgufError> {
-        self.read(key, "an array of strings", |bytes, value| value.strings(bytes)?.1.collect())
+        self.read(key, "an array of strings", |bytes, value| value.strings(bytes))
     }
 
     /// A list of texts that is not read until it is used.

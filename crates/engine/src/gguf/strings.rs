@@ -21,7 +21,7 @@ const LENGTH: usize = size_of::<u64>();
 impl StringArray {
     /// `None` if the value has another type or more than 4 GiB.
     pub(super) fn new(source: &Source, value: &Value) -> Option<Self> {
-        let (at, strings) = value.strings(source.bytes())?;
+        let (at, strings) = value.string_bytes(source.bytes())?;
         let mut starts = Vec::with_capacity(strings.len() + 1);
         let mut start = LENGTH;
         starts.push(u32::try_from(start).ok()?);

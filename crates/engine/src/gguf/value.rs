@@ -137,15 +137,24 @@ impl Value {
         }
     }
 
-    /// Where an array of strings begins, and the strings.
-    pub(super) fn strings<'a>(
+    pub(super) fn strings<'a>(&self, bytes: &'a [u8]) -> Option<Vec<&'a str>> {
+        let (_, strings) = self.string_bytes(bytes)?;
+        strings.map(|string| str::from_utf8(string?).ok()).collect()
+    }
+
+    /// Where an array of strings begins, and its strings, which are UTF-8.
+    pub(super) fn string_bytes<'a>(
         &self,
         bytes: &'a [u8],
-    ) -> Option<(usize, impl ExactSizeIterator<Item = Option<&'a str>>)> {
+    ) -> Option<(usize, impl ExactSizeIterator<Item = Option<&'a [u8]>>)> {
         let count = self.count.filter(|_| self.kind == Kind::String)?;
         let mut cursor = Cursor::new(&bytes[self.at..]);
         // The count is true: `read_entry` has walked through all elements.
-        Some((self.at, (0..count).map(move |_| cursor.string(format_args!("a string")).ok())))
+        let strings = (0..count).map(move |_| {
+            let length = cursor.u64(format_args!("a string")).ok()?;
+            cursor.take(length, format_args!("a string")).ok()
+        });
+        Some((self.at, strings))
     }
 
     pub(super) fn scalars<T, const N: usize>(

@@ -102,12 +102,13 @@ fn symbols(text: &[u8]) -> Vec<Range<usize>> {
 
 /// Appends the bytes that a token's text in a vocabulary file stands for.
 pub(super) fn decode(text: &str, bytes: &mut Vec<u8>) {
-    let mut parts = text.split(SPACE);
-    bytes.extend(parts.next().into_iter().flat_map(str::bytes));
-    for part in parts {
+    let (mut rest, space) = (text.as_bytes(), SPACE.as_bytes());
+    while let Some(at) = rest.windows(space.len()).position(|part| part == space) {
+        bytes.extend_from_slice(&rest[..at]);
         bytes.push(b' ');
-        bytes.extend_from_slice(part.as_bytes());
+        rest = &rest[at + space.len()..];
     }
+    bytes.extend_from_slice(rest);
 }
 
 /// A score, checked to be a number.

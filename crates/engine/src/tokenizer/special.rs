@@ -43,9 +43,8 @@ impl SpecialTokens {
         let is_phi_3 = name.contains("phi-3") || name.contains("phi3");
         let mut strips = HashSet::new();
         let mut lengths: HashMap<usize, Length> = HashMap::new();
-        for (id, text, kind) in vocabulary.iter() {
-            let found_by_form = kind.is_special() || kind == Kind::UserDefined;
-            let (true, Some(&first)) = (found_by_form, text.as_bytes().first()) else { continue };
+        for (id, text, kind) in vocabulary.printed_forms() {
+            let Some(&first) = text.as_bytes().first() else { continue };
             let length = lengths.entry(text.len()).or_insert_with(|| Length {
                 bytes: text.len(),
                 has_user_defined: false,

@@ -355,9 +355,8 @@ proptest! {
 fn padding_and_separators_of_files_end_a_generation_and_gap_marks_do_not() {
     let with = |change: fn(&mut TokenizerSpec)| {
         let mut spec = byte_level();
-        spec.tokens.edit(|t| {
-            t.extend(["<|fim_pad|>", "<|fim_prefix|>", "<|file_sep|>"].map(String::from))
-        });
+        let added = ["<|fim_pad|>", "<|fim_prefix|>", "<|file_sep|>"].map(String::from);
+        spec.tokens.edit(|t| t.extend(added));
         spec.types = None;
         change(&mut spec);
         GgufTokenizer::new(spec).unwrap()

@@ -177,9 +177,9 @@ impl Vocabulary {
             }
             for ((token, kind), &of_gguf) in (0..).zip(&mut kinds).zip(types) {
                 *kind = Kind::from_gguf(token, of_gguf)?;
-                let text = texts.get(token);
-                if *kind == Kind::Byte && byte_of(text).is_none() {
-                    return Err(TokenizerError::ByteToken { token, text: cut(text) });
+                if *kind == Kind::Byte && byte_of(texts.get(token)).is_none() {
+                    let text = cut(texts.get(token));
+                    return Err(TokenizerError::ByteToken { token, text });
                 }
             }
         }
@@ -282,9 +282,11 @@ impl Vocabulary {
         self.unknown
     }
 
-    /// Ids, texts and types, by id.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &str, Kind)> {
-        (0..).zip(self.texts.iter()).zip(&self.kinds).map(|((id, text), &kind)| (id, text, kind))
+    /// The tokens that count by their printed form, with that and their types.
+    pub(super) fn printed_forms(&self) -> impl Iterator<Item = (u32, &str, Kind)> {
+        let counts = |kind: Kind| kind.is_special() || kind == Kind::UserDefined;
+        let tokens = (0..).zip(&self.kinds).filter(move |&(_, &kind)| counts(kind));
+        tokens.map(|(id, &kind)| (id, self.texts.get(id), kind))
     }
 }
 
