@@ -244,9 +244,9 @@ fn use_up(bytes: Vec<u8>) -> bool {
     let length = bytes.len();
     LARGEST.set(0);
     let runs = run(bytes);
-    // The file itself, and a map of a vocabulary: entries of some 64 bytes, in
-    // a table that doubles, for tokens that take nine bytes in the file.
-    let (largest, limit) = (LARGEST.get(), 32 * length + (1 << 20));
+    // The table of merges is the largest: 17 bytes for each, of which more than
+    // half may be free, for strings that take eight bytes in the file or more.
+    let (largest, limit) = (LARGEST.get(), 5 * length + (1 << 20));
     assert!(largest <= limit, "{largest} bytes at once for a file of {length}");
     runs
 }
