@@ -8,9 +8,6 @@ use crate::{
     report::Failure,
 };
 
-/// So many tokens are evaluated between two reports of progress.
-const PART: usize = 64;
-
 /// The steps of these logits, and the texts of their tokens.
 pub(super) fn open(logits: &mut Logits, chain: Chain) -> (Recording<'_>, &dyn Vocab) {
     match logits {
@@ -92,7 +89,7 @@ impl Source for ModelSource {
         }
         let progress = Progress::new(self.unread.len());
         let (mut logits, mut read) = (Vec::new(), 0);
-        for part in self.unread.chunks(PART) {
+        for part in self.unread.chunks(Session::CHUNK) {
             logits = self.session.forward(part)?.to_vec();
             read += part.len();
             progress.done(read);

@@ -5,7 +5,7 @@ use std::{
 
 use logitchain_core::{Chain, SampleError, TokenId};
 
-use crate::{EngineError, Model, StopStrings, ending::Ending};
+use crate::{EngineError, Model, Session, StopStrings, ending::Ending};
 
 /// Picks the tokens of a generation: a [`Chain`], or what stands before one to
 /// look at the logits.
@@ -135,9 +135,6 @@ pub struct Timings {
     pub decoding: Duration,
 }
 
-/// Number of prompt tokens that are evaluated between two reports of progress.
-const CHUNK: usize = 64;
-
 /// A text in the making: an iterator over its tokens.
 ///
 /// After each token the gates are asked in this order: is it one that ends a
@@ -231,7 +228,7 @@ impl<'a> Generation<'a> {
         let mut timings = Timings { prompt_tokens: prompt.len(), ..Timings::default() };
         let mut read = 0;
         let mut logits = Vec::new();
-        for chunk in prompt.chunks(CHUNK) {
+        for chunk in prompt.chunks(Session::CHUNK) {
             let start = Instant::now();
             let after = model.forward(chunk)?;
             read += chunk.len();
@@ -576,8 +573,8 @@ mod tests {
         assert!(generation.next().is_none());
         let timings = generation.timings();
         assert_eq!((timings.prompt_tokens, timings.tokens), (150, 2));
-        assert_eq!(seen, [64, 128, 150]);
-        assert_eq!(model.calls, [64, 64, 22, 1]);
+        assert_eq!(seen, [128, 150]);
+        assert_eq!(model.calls, [128, 22, 1]);
         assert_eq!(picker.0, [prompt, vec![TokenId(3), TokenId(1)]].concat());
     }
 

@@ -9,10 +9,6 @@ use crate::{
     transformer::{Architecture, CacheType, Piece, Scratch, State, Transformer},
 };
 
-/// How many tokens of a prompt are computed at a time: each weight is read
-/// once for all of them.
-const CHUNK: usize = 128;
-
 /// How to load a model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -159,8 +155,7 @@ impl GgufModel {
 /// text is.
 ///
 /// A prompt may be given whole or in slices: the logits after the last slice
-/// are the same, bit for bit. Slices of 128 tokens or more take no longer, and
-/// let the caller show how far it got.
+/// are the same, bit for bit.
 #[derive(Debug)]
 pub struct Session {
     shared: Arc<Shared>,
@@ -181,6 +176,11 @@ impl Clone for Session {
 }
 
 impl Session {
+    /// How many tokens of a prompt are computed at a time: each weight is read once for
+    /// all of them. A prompt in slices of so many, or of a multiple, takes no longer
+    /// than the whole, and lets the caller show how far it got.
+    pub const CHUNK: usize = 128;
+
     /// Makes room for a text of so many tokens, and for no more.
     pub(crate) fn reserve(&mut self, tokens: usize) {
         self.state.reserve(tokens);
@@ -319,7 +319,7 @@ impl Model for Session {
     }
 
     fn forward(&mut self, tokens: &[TokenId]) -> Result<&mut [f32], EngineError> {
-        self.forward_in_chunks(tokens, CHUNK)?;
+        self.forward_in_chunks(tokens, Self::CHUNK)?;
         Ok(&mut self.logits)
     }
 
