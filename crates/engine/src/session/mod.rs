@@ -151,8 +151,9 @@ impl GgufModel {
 /// A text that a [`GgufModel`] continues.
 ///
 /// It remembers a key and a value for each token, head and layer, in 16 bits
-/// unless [`LoadOptions::cache`] says otherwise; the memory grows with the text. A clone continues on its own from where the
-/// text is.
+/// unless [`LoadOptions::cache`] says otherwise; the memory grows with the text. A
+/// clone continues on its own from where the text is, and [`fork_at`](Self::fork_at)
+/// from an earlier place.
 ///
 /// A prompt may be given whole or in slices: the logits after the last slice
 /// are the same, bit for bit.
@@ -189,6 +190,40 @@ impl Session {
     /// Number of tokens in the text.
     pub(crate) fn len(&self) -> usize {
         self.state.len()
+    }
+
+    /// A text of its own that begins with the first `position` tokens of this one, or
+    /// all of them if there are fewer: their keys and values are copied, not computed.
+    ///
+    /// The logits of whatever is appended to it are the same, bit for bit, as if the
+    /// whole text had been read anew. So a prompt that begins as a text that is there
+    /// already need be read from where the two part only; but the last token of it
+    /// must be, for its logits.
+    ///
+    /// ```
+    /// use logitchain_engine::{GgufModel, Model, Special, prompt_tokens};
+    ///
+    /// let model = GgufModel::embedded();
+    /// let tokens = |text| prompt_tokens(model.tokenizer(), text, Special::Plain);
+    /// let (old, new) = (tokens("The king said unto them")?, tokens("The king said: Nay")?);
+    /// let mut session = model.session();
+    /// session.forward(&old)?;
+    ///
+    /// let common = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    /// let common = common.min(new.len() - 1);
+    /// let mut fork = session.fork_at(common);
+    /// let logits = fork.forward(&new[common..])?;
+    /// assert_eq!(logits, model.session().forward(&new)?);
+    /// # Ok::<(), logitchain_engine::EngineError>(())
+    /// ```
+    pub fn fork_at(&self, position: usize) -> Self {
+        let mut fork = self.clone();
+        if position < self.len() {
+            fork.rewind(position);
+            // What was forgotten still has its memory, which a copy has not.
+            fork = fork.clone();
+        }
+        fork
     }
 
     fn forward_in_chunks(&mut self, tokens: &[TokenId], chunk: usize) -> Result<(), EngineError> {

@@ -124,6 +124,19 @@ fn sessions_and_clones_do_not_see_each_other() {
 }
 
 #[test]
+fn a_fork_beyond_the_end_is_a_clone() {
+    let model = embedded_on(1);
+    let text = long_text();
+    let mut session = model.session();
+    session.forward(&text[..50]).unwrap();
+    let mut fork = session.fork_at(51);
+    assert_eq!(fork.position(), 50);
+    let expected = bits(model.session().forward(&text).unwrap());
+    assert_eq!(bits(fork.forward(&text[50..]).unwrap()), expected);
+    assert_eq!(session.fork_at(0).position(), 0);
+}
+
+#[test]
 fn what_the_caller_did_to_the_logits_is_forgotten() {
     let mut session = embedded_on(1).session();
     let text = tokens([1, 771]);

@@ -119,4 +119,53 @@ proptest! {
             prop_assert_eq!(&found, &expected, "{}: back to {}", name, position);
         }
     }
+
+    /// Of some texts, each begins as an earlier one does, up to any place, and takes its
+    /// keys and values from there. What is expected reads every text anew.
+    #[test]
+    fn a_text_that_takes_its_beginning_from_another_has_the_bits_of_one_read_anew(
+        texts in prop::collection::vec(
+            (
+                any::<prop::sample::Index>(),
+                any::<prop::sample::Index>(),
+                prop::collection::vec(3_u32..259, 1..60),
+                1_usize..80,
+            ),
+            2..6,
+        ),
+        threads in 1_usize..4,
+        sixteen in any::<bool>(),
+    ) {
+        let cache = if sixteen { CacheType::F16 } else { CacheType::F32 };
+        for models::Case { name, bytes } in models::cases() {
+            let model = load(bytes, threads, cache);
+            // Texts with their sessions.
+            let mut all: Vec<(Vec<TokenId>, Session)> = Vec::new();
+            for (other, place, more, slice) in &texts {
+                let (mut text, mut session) = match all.len() {
+                    0 => (Vec::new(), model.session()),
+                    count => {
+                        let (text, session) = &all[other.index(count)];
+                        let place = place.index(text.len().min(150) + 1);
+                        (text[..place].to_vec(), session.fork_at(place))
+                    }
+                };
+                prop_assert_eq!(session.position(), text.len());
+                let mut found = Vec::new();
+                for slice in tokens(more).chunks(*slice) {
+                    found = bits(&mut session, slice);
+                }
+                text.extend(tokens(more));
+                let expected = bits(&mut model.session(), &text);
+                prop_assert_eq!(found, expected, "{}: {:?}", name, texts);
+                all.push((text, session));
+            }
+            // Those from which others came are as they were.
+            for (mut text, mut session) in all {
+                let found = bits(&mut session, &tokens(&[7]));
+                text.push(TokenId(7));
+                prop_assert_eq!(found, bits(&mut model.session(), &text), "{}", name);
+            }
+        }
+    }
 }
