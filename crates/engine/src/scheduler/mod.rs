@@ -1,9 +1,12 @@
 //! Many texts at once over one model.
 
+mod prefix;
+
 use std::{collections::VecDeque, fmt, num::NonZero};
 
 use logitchain_core::{Batch, Chain, SampleError, TokenId};
 
+use self::prefix::Source;
 use crate::{
     EngineError, GenerateOptions, GgufModel, JointStep, Session, Step, StopReason, ending::Ending,
 };
@@ -14,6 +17,11 @@ use crate::{
 /// as soon as there is memory for the whole of its text; one that must wait lets none
 /// pass. A prompt is read in slices between the others' tokens, so that a long one
 /// holds up nobody.
+///
+/// A prompt that begins as another admitted text does is read from where the two part
+/// only: its keys and values are copied up to there, as by [`Session::fork_at`]. So many
+/// samples of one prompt are as many requests, each with a chain of its own seed, and
+/// the prompt is read once.
 ///
 /// What is written for a request has nothing to do with the others, with the limits or
 /// with the number of threads: it is what [`Generation`](crate::Generation) writes for
@@ -70,15 +78,16 @@ pub struct SchedulerLimits {
     pub memory: Option<usize>,
     /// How many texts are admitted at most.
     pub texts: NonZero<usize>,
-    /// How many tokens of prompts are read in a step, of all together.
+    /// How many tokens of prompts are read in a step, of all together. More are not
+    /// read faster, and fewer let others wait less for their next token.
     pub prompt_tokens: NonZero<usize>,
 }
 
 impl Default for SchedulerLimits {
-    /// 16 texts, and 64 tokens of prompts.
+    /// 16 texts, and 128 tokens of prompts, as many as a session computes at a time.
     fn default() -> Self {
         let count = |n| NonZero::new(n).expect("not 0");
-        Self { memory: None, texts: count(16), prompt_tokens: count(64) }
+        Self { memory: None, texts: count(16), prompt_tokens: count(Session::CHUNK) }
     }
 }
 
@@ -147,8 +156,11 @@ struct Reading {
     session: Session,
     prompt: Vec<TokenId>,
     read: usize,
+    /// Until then the text that has its beginning, which stands before it.
+    source: Option<Source>,
     chain: Chain,
     ending: Ending,
+    room: usize,
     bytes: usize,
 }
 
@@ -156,7 +168,8 @@ struct Reading {
 struct Writing {
     request: RequestId,
     session: Session,
-    last: TokenId,
+    /// The prompt and what is written, of which the last token is not evaluated.
+    text: Vec<TokenId>,
     ending: Ending,
     bytes: usize,
 }
@@ -233,6 +246,14 @@ impl Scheduler {
         }
         if let Some(at) = self.reading.iter().position(|r| r.request == request) {
             self.used -= self.reading.remove(at).bytes;
+            // Those that waited for it look for another.
+            for at in at..self.reading.len() {
+                let (before, rest) = self.reading.split_at_mut(at);
+                let text = &mut rest[0];
+                if text.source.is_some_and(|source| source.request == request) {
+                    text.source = Source::of(&text.prompt, &self.writing, before);
+                }
+            }
             return true;
         }
         let at = self.writing.iter().position(|w| w.request == request);
@@ -253,6 +274,7 @@ impl Scheduler {
     pub fn step(&mut self) -> Result<Vec<Event>, EngineError> {
         let mut events = Vec::new();
         self.admit(&mut events);
+        self.fork();
         if self.running() == 0 {
             return Ok(events);
         }
@@ -277,22 +299,37 @@ impl Scheduler {
             if let Some(Waiting { request, prompt, mut chain, ending, room }) =
                 self.waiting.pop_front()
             {
-                let mut session = self.model.session();
-                // Where the memory is counted, no more of it than that.
-                if self.limits.memory.is_some() {
-                    session.reserve(room);
-                }
                 prompt.iter().for_each(|token| chain.accept(*token));
                 self.used += bytes;
                 self.reading.push(Reading {
                     request,
-                    session,
-                    prompt,
+                    session: self.model.session(),
                     read: 0,
+                    source: Source::of(&prompt, &self.writing, &self.reading),
+                    prompt,
                     chain,
                     ending,
+                    room,
                     bytes,
                 });
+            }
+        }
+    }
+
+    /// Gives texts their beginnings from others, where these have them by now.
+    fn fork(&mut self) {
+        for at in 0..self.reading.len() {
+            let (before, rest) = self.reading.split_at_mut(at);
+            let text = &mut rest[0];
+            let Some(source) = text.source else { continue };
+            let read = before.iter().filter(|other| other.read >= source.tokens);
+            let sessions = read.map(|other| (other.request, &other.session));
+            let written = self.writing.iter().map(|other| (other.request, &other.session));
+            let found = sessions.chain(written).find(|(request, _)| *request == source.request);
+            if let Some((_, session)) = found {
+                text.session = session.fork_at(source.tokens);
+                text.read = text.session.len();
+                text.source = None;
             }
         }
     }
@@ -303,14 +340,22 @@ impl Scheduler {
         let Self { reading, writing, joint, limits, .. } = self;
         let mut left = limits.prompt_tokens.get();
         let mut slices = Vec::with_capacity(reading.len());
-        for text in &*reading {
+        for text in &mut *reading {
+            if text.source.is_some() {
+                slices.push(0);
+                continue;
+            }
+            // Where the memory is counted, no more of it than that.
+            if limits.memory.is_some() {
+                text.session.reserve(text.room);
+            }
             let slice = left.min(text.prompt.len() - text.read);
             left -= slice;
             slices.push(slice);
         }
         let rows = writing.len();
         let written =
-            writing.iter_mut().map(|text| (&mut text.session, std::slice::from_ref(&text.last)));
+            writing.iter_mut().map(|text| (&mut text.session, &text.text[text.text.len() - 1..]));
         let read = reading.iter_mut().zip(&slices).filter(|(_, slice)| **slice > 0);
         let mut ends = Vec::with_capacity(slices.len());
         let read = read.map(|(text, slice)| {
@@ -323,11 +368,12 @@ impl Scheduler {
         for (text, slice) in reading.iter_mut().zip(slices) {
             text.read += slice;
         }
+        // One may have its last token in this step already.
+        self.fork();
         for text in self.reading.extract_if(.., |text| text.read == text.prompt.len()) {
-            let Reading { request, session, prompt, chain, ending, bytes, .. } = text;
-            let last = prompt[prompt.len() - 1];
+            let Reading { request, session, prompt: text, chain, ending, bytes, .. } = text;
             self.batch.push(chain);
-            self.writing.push(Writing { request, session, last, ending, bytes });
+            self.writing.push(Writing { request, session, text, ending, bytes });
         }
         Ok(())
     }
@@ -352,7 +398,7 @@ impl Scheduler {
             if let Some(chain) = self.batch.chain_mut(row) {
                 chain.accept(token);
             }
-            text.last = token;
+            text.text.push(token);
             let full = text.session.len() >= context;
             let (shown, reason) = text.ending.push(token, self.model.tokenizer(), full);
             events.push(Event::Token { request, step: Step { token, text: shown } });

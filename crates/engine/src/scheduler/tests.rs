@@ -15,9 +15,12 @@ fn limits(texts: usize, prompt_tokens: usize, memory: Option<usize>) -> Schedule
     SchedulerLimits { memory, texts: count(texts), prompt_tokens: count(prompt_tokens) }
 }
 
-const PROMPTS: [&str; 5] = [
+/// Some begin as others do.
+const PROMPTS: [&str; 7] = [
     "In the beginning",
     "And it came to pass, when the king had heard all the words of the people, that he arose",
+    "And it came to pass, when the king had heard all the words of the prophet",
+    "And it came to pass, when the king had heard all the words of the people, that he arose, and",
     "Thou",
     "The Lord said unto Moses, Go in unto Pharaoh",
     "a",
@@ -40,7 +43,7 @@ fn request(model: &GgufModel, n: usize) -> Request {
     let stops =
         if n % 4 == 3 { StopStrings::new(["the"]).unwrap() } else { StopStrings::default() };
     Request {
-        prompt: prompt_tokens(tokenizer, PROMPTS[n / 2 % 5], Special::Plain).unwrap(),
+        prompt: prompt_tokens(tokenizer, PROMPTS[n / 2 % 7], Special::Plain).unwrap(),
         chain,
         options: GenerateOptions { max_tokens: Some(n % 12), stops, show_special: false },
     }
@@ -90,7 +93,7 @@ impl Collected {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Admitted late, in any company, while others end or are cancelled.
     #[test]
@@ -100,9 +103,11 @@ proptest! {
         threads in 1_usize..3,
         texts in 1_usize..6,
         slice in prop::sample::select(vec![1_usize, 3, 64]),
+        memory in prop::option::of(50_usize..200),
     ) {
         let model = embedded_on(threads);
-        let mut scheduler = Scheduler::new(&model, limits(texts, slice, None));
+        let memory = memory.map(|tokens| tokens * model.bytes_per_token());
+        let mut scheduler = Scheduler::new(&model, limits(texts, slice, memory));
         let mut collected = Collected::default();
         let mut gone = Vec::new();
         let mut step = 0;
@@ -212,4 +217,119 @@ fn a_chain_that_fails_ends_its_own_request_alone() {
     }
     ended.sort_unstable();
     assert_eq!(ended, [(0, true), (1, false), (2, true)]);
+}
+
+/// A request of `tokens` tokens after a prompt.
+fn counted(model: &GgufModel, prompt: &[TokenId], tokens: usize) -> Request {
+    Request {
+        prompt: prompt.to_vec(),
+        options: GenerateOptions { max_tokens: Some(tokens), ..Default::default() },
+        ..request(model, 1)
+    }
+}
+
+/// How many steps it takes to the end of all.
+fn steps(scheduler: &mut Scheduler) -> usize {
+    let mut steps = 0;
+    while !scheduler.is_idle() {
+        scheduler.step().unwrap();
+        steps += 1;
+    }
+    steps
+}
+
+/// Prompts are read a token in a step, which counts what is read of them.
+#[test]
+fn samples_of_one_prompt_read_it_once() {
+    let model = embedded_on(1);
+    let prompt = request(&model, 2).prompt;
+    let long = prompt.len();
+    assert!(long > 15, "{long}");
+    let mut scheduler = Scheduler::new(&model, limits(16, 1, None));
+    for _ in 0..3 {
+        scheduler.submit(counted(&model, &prompt, 1)).unwrap();
+    }
+    // The first ends in the step that reads its prompt; the others read the last token.
+    assert_eq!(steps(&mut scheduler), long + 2);
+
+    // Three of the tokens are another's.
+    let mut other = prompt.clone();
+    other.truncate(long - 3);
+    other.extend([TokenId(7); 3]);
+    scheduler.submit(counted(&model, &prompt, 1)).unwrap();
+    scheduler.submit(counted(&model, &other, 1)).unwrap();
+    scheduler.submit(counted(&model, &other, 1)).unwrap();
+    assert_eq!(steps(&mut scheduler), long + 3 + 1);
+
+    // What is written counts too: a prompt that goes on with it.
+    scheduler.submit(counted(&model, &prompt, 20)).unwrap();
+    let mut text = prompt.clone();
+    for _ in 0..long + 9 {
+        for event in scheduler.step().unwrap() {
+            if let Event::Token { step, .. } = event {
+                text.push(step.token);
+            }
+        }
+    }
+    assert_eq!(text.len(), long + 10);
+    text.push(TokenId(7));
+    // Of its text the session has all but the last token: two are left to read.
+    scheduler.submit(counted(&model, &text, 20)).unwrap();
+    assert_eq!(steps(&mut scheduler), 2 + 19);
+}
+
+/// By hand: the first writes its tokens in steps `long` to `long + 7`, the second in the
+/// next of each, and the third, for which there is room when the first is over, from the
+/// second's last step on.
+#[test]
+fn samples_that_wait_for_room_take_the_prompt_from_one_that_still_runs() {
+    let model = embedded_on(1);
+    let prompt = request(&model, 2).prompt;
+    let long = prompt.len();
+    let bytes = (long + 7) * model.bytes_per_token();
+    for (room, expected) in [(2 * bytes, long + 15), (bytes, 3 * (long + 7))] {
+        let mut scheduler = Scheduler::new(&model, limits(16, 1, Some(room)));
+        for _ in 0..3 {
+            scheduler.submit(counted(&model, &prompt, 8)).unwrap();
+        }
+        // Where there is none that runs, the prompt is read anew.
+        assert_eq!(steps(&mut scheduler), expected);
+    }
+}
+
+#[test]
+fn a_prompt_whose_beginning_was_to_come_from_a_cancelled_request_is_read() {
+    let model = embedded_on(1);
+    let prompt = request(&model, 2).prompt;
+    let long = prompt.len();
+    let mut scheduler = Scheduler::new(&model, limits(16, 1, None));
+    for _ in 0..3 {
+        scheduler.submit(counted(&model, &prompt, 1)).unwrap();
+    }
+    for _ in 0..5 {
+        scheduler.step().unwrap();
+    }
+    assert!(scheduler.cancel(RequestId(0)));
+    // The second reads it all, and the third the last token.
+    assert_eq!(steps(&mut scheduler), long + 1);
+}
+
+#[test]
+fn short_beginnings_are_not_waited_for() {
+    let model = embedded_on(1);
+    let with = |ids: [u32; 12]| ids.map(TokenId);
+    let mut scheduler = Scheduler::new(&model, limits(16, 64, None));
+    let first = with([1, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+    let mut second = first;
+    // Five of twelve.
+    second[5] = TokenId(99);
+    scheduler.submit(counted(&model, &first, 1)).unwrap();
+    scheduler.submit(counted(&model, &second, 1)).unwrap();
+    assert_eq!(steps(&mut scheduler), 1);
+    // Six.
+    second[5] = first[5];
+    second[6] = TokenId(99);
+    scheduler.submit(counted(&model, &first, 1)).unwrap();
+    scheduler.submit(counted(&model, &second, 1)).unwrap();
+    assert_eq!(steps(&mut scheduler), 2);
 }
