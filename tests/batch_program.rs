@@ -97,6 +97,38 @@ fn a_wrong_number_of_texts_is_refused() {
     );
 }
 
+/// A frequency penalty of -3e38 leaves the two tokens of the prompt, the one that begins
+/// texts and "a", as likely as each other. "a" ends the text; the other, drawn once more,
+/// has an infinite logit, which is an error at the second token.
+#[test]
+fn a_text_that_fails_keeps_none_of_the_others_from_being_written() {
+    let chain = "penalties{frequency=-3e38};top_k{k=2}";
+    let fixed = ["run", "a", "--samplers", chain, "--stop", "a", "-n", "9"];
+    let all = program(&[&fixed[..], &["--n-samples", "8"]].concat());
+    let (mut texts, mut ends) = (String::new(), Vec::new());
+    for (nth, line) in told(&all, "text ").into_iter().enumerate() {
+        let seed = line.rsplit(' ').next().expect("a seed");
+        let alone = program(&[&fixed[..], &["--seed", seed]].concat());
+        texts += &alone.stdout;
+        ends.extend(match alone.code {
+            Some(0) => told(&alone, "stopped: ").first().map(|why| format!("stopped: {why}")),
+            Some(1) => {
+                let why = told(&alone, "error: ")[0];
+                assert!(why.starts_with("cannot pick token 2 of the text: "), "{why}");
+                Some(format!("error: text {} of 8: {why}", nth + 1))
+            }
+            code => panic!("{code:?}"),
+        });
+    }
+    let failed = ends.iter().filter(|end| end.starts_with("error")).count();
+    assert!((1..8).contains(&failed) && ends.len() == 8, "{all:?}");
+    assert_eq!((all.code, &all.stdout), (Some(1), &texts));
+    ends.push(format!("error: {failed} of 8 texts failed"));
+    let found =
+        all.stderr.lines().filter(|l| ["stopped", "error: "].iter().any(|w| l.starts_with(w)));
+    assert_eq!(found.collect::<Vec<_>>(), ends);
+}
+
 // Requests.
 
 /// Requests, and the flags of `run` that are to give the same.

@@ -154,6 +154,9 @@ pub(crate) enum Command {
 pub(crate) struct RunArgs {
     /// Write so many texts, one after the other, each with a seed of its own;
     /// the first is the one that is written without this flag
+    ///
+    /// The prompt is read once. Where a text cannot be continued, the others are
+    /// written all the same, and the exit code is 1.
     #[arg(
         long,
         value_name = "N",

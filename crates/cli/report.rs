@@ -39,6 +39,9 @@ pub(crate) enum Failure {
     /// The results say why.
     #[error("{failed} of {all} texts failed; their results say why")]
     Texts { failed: usize, all: usize },
+    /// All of it has been reported already.
+    #[error("{failed} of {all} texts failed")]
+    Samples { failed: usize, all: usize },
     #[error("'{}' cannot go on with these requests: {problem}", path.display())]
     Resume { path: PathBuf, problem: String },
     #[error("the model '{}'", path.display())]
@@ -94,6 +97,7 @@ impl Failure {
             | Self::NoChatTemplate
             | Self::Law { .. }
             | Self::Texts { .. }
+            | Self::Samples { .. }
             | Self::Write(_)
             | Self::WriteFile { .. }
             | Self::Terminal(_)

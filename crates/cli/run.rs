@@ -11,7 +11,7 @@ use crate::{
     generate::{announce, generate, why},
     many,
     output::{Stream, tell},
-    report::Failure,
+    report::{self, Failure},
     stage_flags::Given,
     timing,
     trace_log::TraceLog,
@@ -121,7 +121,8 @@ pub(crate) fn continue_text(
     Ok(())
 }
 
-/// Writes several texts of one prompt, each whole.
+/// Writes several texts of one prompt, each whole. One that fails keeps none of the
+/// others from being written.
 fn samples(
     model: &GgufModel,
     chain: &Chain,
@@ -136,7 +137,7 @@ fn samples(
         chain.reseed(seed(nth))?;
         Ok(Request { prompt: prompt.to_vec(), chain, options: options.clone() })
     });
-    let mut nth = 0;
+    let (mut nth, mut failed) = (0, 0);
     many::in_order(model, SchedulerLimits::default(), requests, |outcome| {
         tell(format_args!("text {} of {count}, seed: {}", nth + 1, seed(nth)));
         nth += 1;
@@ -144,7 +145,14 @@ fn samples(
         stream.write(echo)?;
         stream.write(&outcome.text)?;
         stream.finish()?;
-        tell(why(&outcome.end?, options));
+        match &outcome.end {
+            Ok(stopped) => tell(why(stopped, options)),
+            Err(failure) => {
+                failed += 1;
+                tell(format_args!("error: text {nth} of {count}: {}", report::line(failure)));
+            }
+        }
         Ok(())
-    })
+    })?;
+    if failed == 0 { Ok(()) } else { Err(Failure::Samples { failed, all: count }) }
 }
