@@ -10,7 +10,7 @@ use std::{
 use logitchain::{Registry, engine::EMBEDDED_GGUF};
 
 mod program;
-use program::{Outcome, command, file, outcome, program, with_stdin};
+use program::{Outcome, command, file, outcome, pipe, program, with_stdin};
 
 /// `run` on a fixed prompt, for a few tokens.
 fn run(args: &[&str]) -> Outcome {
@@ -253,7 +253,7 @@ fn without_a_place_for_reports_the_text_and_the_code_stay_as_they_are() {
     for (args, code) in [
         (&["run", "x", "--top-k", "y"][..], 2),
         (&["check", "no/such.toml", "nor/this.toml"], 2),
-        (&["run", "x", "-m", "no/such.gguf"], 1),
+        (&["run", "x", "-m", "no/such.gguf"], 2),
         (&["run", "--topk"], 2),
         (&[], 2),
     ] {
@@ -778,8 +778,65 @@ fn broken_models_end_with_1_and_one_line_that_names_the_file() {
         let message = run(&["-m", &path]).error(1);
         assert!(message.contains(&path), "{message}");
     }
-    let message = run(&["-m", "no/such.gguf"]).error(1);
-    assert!(message.starts_with("cannot open the model 'no/such.gguf': "), "{message}");
+}
+
+/// As other files that are not there: the command line is wrong.
+#[test]
+fn models_that_cannot_be_opened_end_with_2() {
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    for (path, why) in [
+        ("no/such.gguf", "No such file"),
+        (folder, "it is a folder"),
+        ("/dev/null", "it is a pipe or a device"),
+        (&pipe("model.pipe"), "it is a pipe or a device"),
+    ] {
+        for args in [&["run", "x", "-m", path][..], &["check", "chains", "-m", path]] {
+            let message = program(args).error(2);
+            let start = format!("cannot open the model '{path}': {why}");
+            assert!(message.starts_with(&start), "{message}");
+        }
+    }
+}
+
+/// A model whose second file is missing.
+#[test]
+fn a_missing_part_of_a_model_ends_with_2() {
+    let keys = [
+        ("split.no", 4, 0_u32.to_le_bytes().to_vec()),
+        ("split.count", 4, 2_u32.to_le_bytes().to_vec()),
+        ("split.tensors.count", 5, 100_i32.to_le_bytes().to_vec()),
+    ];
+    let path = model_with("parts-00001-of-00002.gguf", &keys);
+    let message = run(&["-m", &path]).error(2);
+    assert!(message.contains("parts-00002-of-00002.gguf"), "{message}");
+}
+
+/// A pipe without a writer: whoever opens it to read waits.
+#[test]
+fn what_is_read_at_any_place_is_no_pipe_and_what_is_read_once_may_be_one() {
+    let message = program(&["explain", "--logits-file", &pipe("logits.pipe")]).error(2);
+    assert!(
+        message.ends_with(
+            "it is a pipe or a device, and is read here and there; save it to a file first"
+        ),
+        "{message}"
+    );
+
+    let through = |name: &str, content: &[u8], args: &[&str]| {
+        let path = pipe(name);
+        let content = content.to_vec();
+        let to = path.clone();
+        let writer = std::thread::spawn(move || std::fs::write(to, content));
+        let outcome = program(&[args, &[&path]].concat());
+        writer.join().expect("no panic").expect("a reader");
+        outcome.text()
+    };
+    let expected = program(&["run", "Thou", "-n", "3", "--greedy"]).text();
+    let chain = b"[[stage]]\nuse = 'greedy'";
+    assert_eq!(through("chain.pipe", chain, &["run", "Thou", "-n", "3", "--chain"]), expected);
+    assert_eq!(through("prompt.pipe", b"Thou\n", &["run", "-n", "3", "--greedy", "-f"]), expected);
+    let batch = through("batch.pipe", b"{\"prompt\":\"Thou\"}", &["batch", "-n", "3", "--greedy"]);
+    assert!(batch.contains(&format!("\"text\":\"{}\"", expected.trim_end())), "{batch}");
 }
 
 #[test]

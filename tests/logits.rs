@@ -229,8 +229,8 @@ fn files_that_hold_no_logits_are_refused_with_the_reason() {
     let cut = file("end.npy", &std::fs::read(path).expect("the file")[..50]);
     assert!(!refused_file(&cut).is_empty());
     assert!(refused_file("no/such.npy").contains("No such file"));
-    assert!(refused_file("tests").starts_with("it is not a file with a length"));
-    assert!(refused_file("/dev/zero").starts_with("it is not a file with a length"));
+    assert_eq!(refused_file("tests"), "it is a folder");
+    assert!(refused_file("/dev/zero").starts_with("it is a pipe or a device"));
 }
 
 #[test]

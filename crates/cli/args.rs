@@ -39,7 +39,7 @@ pub(crate) enum Command {
     ///
     /// Generated text goes to stdout; the seed, the chain and the reason for
     /// stopping go to stderr. Exit codes: 0 fine, 1 the model or the sampling
-    /// failed, 2 the command line or the chain is wrong.
+    /// failed, 2 the command line or the chain is wrong, or a file is not there.
     ///
     /// Every parameter of every stage can be set in braces, as in
     /// `--samplers 'top_k{k=40};min_p{p=0.1};temperature'`. Many have flags as

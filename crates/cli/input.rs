@@ -1,7 +1,7 @@
 //! Reading what users wrote, which may have no end or be no text.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufRead, Read},
     path::Path,
     str::Utf8Error,
@@ -60,6 +60,17 @@ impl<R: BufRead> Lines<R> {
         self.bytes += text.len();
         self.lines += 1;
         Ok(text)
+    }
+}
+
+/// Whether a file is one that can be read at any place. A pipe cannot, and to open it
+/// may wait for ever.
+pub(crate) fn check_plain(path: &Path) -> Result<(), InputError> {
+    let found = fs::metadata(path)?;
+    match (found.is_file(), found.is_dir()) {
+        (true, _) => Ok(()),
+        (_, true) => Err(InputError::Folder),
+        _ => Err(InputError::NotPlain),
     }
 }
 

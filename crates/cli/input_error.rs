@@ -19,6 +19,8 @@ pub(crate) enum InputError {
     Io(#[from] io::Error),
     #[error("it is a folder")]
     Folder,
+    #[error("it is a pipe or a device, and is read here and there; save it to a file first")]
+    NotPlain,
     #[error("it is longer than {} MB, the most that {} may have", .0.mb, .0.what)]
     TooLong(Limit),
     /// The byte is counted from 0, the line from 1.

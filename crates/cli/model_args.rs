@@ -7,7 +7,7 @@ use std::{
 use clap::Args;
 use logitchain_engine::{CacheType, EMBEDDED_GGUF, EngineError, Gguf, GgufModel, LoadOptions};
 
-use crate::{count::count, logits::EMBEDDED, report::Failure};
+use crate::{count::count, input, logits::EMBEDDED, report::Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {
@@ -60,6 +60,8 @@ impl ModelArgs {
 
 /// The model of a file.
 pub(crate) fn load(path: &Path, options: &LoadOptions) -> Result<GgufModel, Failure> {
+    // It is mapped into memory.
+    input::check_plain(path).map_err(|source| Failure::OpenModel { path: path.into(), source })?;
     GgufModel::load(path, options).map_err(|source| match source {
         // One names the file itself, the other is not about it.
         EngineError::Open { .. } | EngineError::TooManyThreads { .. } => source.into(),

@@ -44,6 +44,8 @@ pub(crate) enum Failure {
     Samples { failed: usize, all: usize },
     #[error("'{}' cannot go on with these requests: {problem}", path.display())]
     Resume { path: PathBuf, problem: String },
+    #[error("cannot open the model '{}'", path.display())]
+    OpenModel { path: PathBuf, source: InputError },
     #[error("the model '{}'", path.display())]
     Model { path: PathBuf, source: Box<EngineError> },
     #[error(transparent)]
@@ -78,7 +80,13 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Setting { source, .. } => source.exit_code(),
-            Self::Engine(EngineError::EmptyStop | EngineError::TooManyThreads { .. })
+            Self::Model { source, .. } if is_missing(source) => ExitCode::from(2),
+            Self::Engine(
+                EngineError::EmptyStop
+                | EngineError::TooManyThreads { .. }
+                | EngineError::Open { .. },
+            )
+            | Self::OpenModel { .. }
             | Self::Chain(_)
             | Self::ChainFile { .. }
             | Self::Flag { .. }
@@ -107,6 +115,14 @@ impl Failure {
 
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// Whether a file of a model cannot be opened.
+fn is_missing(error: &EngineError) -> bool {
+    match error {
+        EngineError::Part { source, .. } => is_missing(source),
+        error => matches!(error, EngineError::Open { .. }),
     }
 }
 

@@ -80,6 +80,15 @@ pub(crate) fn program(args: &[&str]) -> Outcome {
     with_stdin(args, b"")
 }
 
+/// A pipe with a name.
+pub(crate) fn pipe(name: &str) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_file(&path);
+    let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
+    assert!(made.success());
+    path.to_str().expect("UTF-8").to_owned()
+}
+
 /// A file of this test's own.
 pub(crate) fn file(name: &str, content: impl AsRef<[u8]>) -> String {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

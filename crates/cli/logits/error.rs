@@ -2,13 +2,15 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::input_error::InputError;
+
 /// Why a file's logits cannot be used.
 #[derive(Debug, Error)]
 pub(crate) enum LogitsError {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("it is not a file with a length; write the logits to one first")]
-    NoFile,
+    #[error(transparent)]
+    Input(#[from] InputError),
     #[error("it is neither an .npy file nor a .safetensors file")]
     Format,
     /// The words of the header.

@@ -7,7 +7,7 @@ use std::{
 use logitchain_core::TokenId;
 
 use super::{LogitsError, metadata::EMBEDDED, npy, rows::Rows, safetensors};
-use crate::report::Failure;
+use crate::{input, report::Failure};
 
 /// The logits of every step of a text, and what is known of the text.
 #[derive(Debug)]
@@ -98,11 +98,9 @@ fn failure(path: &Path, source: LogitsError) -> Failure {
 }
 
 fn open(path: &Path) -> Result<(Rows, Notes), LogitsError> {
-    let mut file = File::open(path)?;
     // Only in a plain file can a step be looked up.
-    if !file.metadata()?.is_file() {
-        return Err(LogitsError::NoFile);
-    }
+    input::check_plain(path)?;
+    let mut file = File::open(path)?;
     let mut start = Vec::new();
     (&file).take(8).read_to_end(&mut start)?;
     file.rewind()?;
