@@ -260,6 +260,25 @@ fn requests_come_through_a_pipe_too_and_empty_lines_are_none() {
     assert_eq!(wrong.stderr, "error: stdin: line 2: `prompt` is missing: the text to continue\n");
 }
 
+/// Editors and spreadsheets on Windows begin a file so.
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_file() {
+    let line = "{\"prompt\": \"Thou\", \"predict\": 2}\n";
+    let (plain, marked) =
+        (file("plain.jsonl", line), file("marked.jsonl", format!("\u{FEFF}{line}")));
+    assert_eq!(fine(&["batch", &marked]), fine(&["batch", &plain]));
+    let out = file("marked.out", "");
+    for _ in 0..2 {
+        fine(&["batch", &marked, "--out", &out]);
+    }
+    let second = file("second.jsonl", format!("{line}\u{FEFF}{line}"));
+    let start = format!("{second}: line 2: not a request in JSON, at byte 1: ");
+    assert!(refused(&["batch", &second]).starts_with(&start));
+
+    let chain = file("marked.toml", "\u{FEFF}seed = 3\n[[stage]]\nuse = 'greedy'\n");
+    assert_eq!(fine(&["check", &chain]), "logits -> greedy\n");
+}
+
 #[test]
 fn every_line_is_checked_before_the_first_text() {
     for (line, problem) in [

@@ -59,7 +59,11 @@ impl<R: BufRead> Lines<R> {
         })?;
         self.bytes += text.len();
         self.lines += 1;
-        Ok(text)
+        // Some programs mark UTF-8 so; it is no part of the first line.
+        Ok(match text.strip_prefix('\u{FEFF}') {
+            Some(rest) if self.lines == 1 => rest.to_owned(),
+            _ => text,
+        })
     }
 }
 
