@@ -128,6 +128,11 @@ fn a_wrong_grid_is_told_in_one_line() {
             "--svg would draw 15 lines over --temp, one for each combination of --top-k; 14 are \
              the most that can be told apart",
         ),
+        (vec!["--csv", "tests"], "--csv: 'tests' is a folder"),
+        (
+            vec!["--svg", "README.md", "--temp", "1,2"],
+            "--svg: 'README.md' is there already; --force replaces it",
+        ),
         (
             vec!["--svg", "x", "--csv", "x", "--temp", "1,2"],
             "--csv and --svg name the same file; each needs one of its own",
@@ -265,7 +270,7 @@ fn as_the_temperature_rises_top_p_lets_many_tokens_in_and_min_p_few() {
 fn the_table_can_be_written_as_csv() {
     let path = file("sweep.csv", "");
     let args = ["--logits", "2,1,0", "--temp", "1,2", "--top-k", "1,3", "--samplers", "top_k;temp"];
-    let args = [&args[..], &["--csv", &path]].concat();
+    let args = [&args[..], &["--force", "--csv", &path]].concat();
     let rows = rows(&args);
     let mut reader = csv::Reader::from_path(&path).expect("a file");
     let head: Vec<String> = reader.headers().expect("heads").iter().map(str::to_owned).collect();
@@ -297,7 +302,7 @@ fn a_file_that_cannot_be_written_is_named() {
 fn the_picture_has_a_line_for_each_combination_of_the_other_flags() {
     let path = file("sweep.svg", "");
     let args = [PROMPT, "--samplers", "temperature;top_p;min_p", "--temp", "0.25..2.5:0.25"];
-    let flags = ["--top-p", "0.9,1", "--min-p", "0,0.1", "--draws", "1", "--svg", &path];
+    let flags = ["--top-p", "0.9,1", "--min-p", "0,0.1", "--draws", "1", "--force", "--svg", &path];
     sweep(&[&args[..], &flags].concat()).text();
     let svg = fs::read_to_string(&path).expect("a picture");
     for name in ["--top-p 0.9 --min-p 0", "--top-p 1 --min-p 0.1", "--temp", "entropy (bits)"] {

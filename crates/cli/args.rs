@@ -422,6 +422,9 @@ pub(crate) struct SweepArgs {
     /// values, a line for each combination of the others
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+    /// Replace these files if they are there
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,

@@ -21,6 +21,17 @@ pub(crate) fn write_styled(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Write)
 }
 
+/// A file that is there is only replaced on demand; a terminal or a pipe has nothing to
+/// lose.
+pub(crate) fn check_new(flag: &str, path: &Path, force: bool) -> Result<(), Failure> {
+    let problem = match path {
+        path if path.is_dir() => "is a folder",
+        path if path.is_file() && !force => "is there already; --force replaces it",
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(format!("{flag}: '{}' {problem}", path.display())))
+}
+
 /// Why a file could not be written.
 pub(crate) fn write_failure(path: &Path, source: io::Error) -> Failure {
     Failure::WriteFile { path: path.into(), source }

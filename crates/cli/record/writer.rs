@@ -24,6 +24,9 @@ use crate::{
 /// for three tensors, and four dimensions.
 const DIGITS: usize = 10 * 20;
 
+/// The flag that names the file.
+const FLAG: &str = "--output";
+
 /// Headers are as long as a multiple of this, so that what follows is aligned.
 const ALIGNMENT: usize = 8;
 
@@ -44,23 +47,13 @@ pub(super) struct Writer {
 
 /// A file that is there is only replaced on demand.
 pub(super) fn check(path: &Path, force: bool) -> Result<(), Failure> {
-    if path.is_dir() {
-        return Err(Failure::Usage(format!("--output: '{}' is a folder", path.display())));
-    }
-    if path.exists() && !force {
-        return Err(exists(path));
-    }
+    output::check_new(FLAG, path, force)?;
     // A device or a pipe would be replaced by a file, and so would a link.
     if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-        let problem = format!("--output: '{}' is no plain file", path.display());
+        let problem = format!("{FLAG}: '{}' is no plain file", path.display());
         return Err(Failure::Usage(problem));
     }
     Ok(())
-}
-
-fn exists(path: &Path) -> Failure {
-    let path = path.display();
-    Failure::Usage(format!("--output: '{path}' is there already; --force replaces it"))
 }
 
 impl Writer {
@@ -157,8 +150,11 @@ impl Writer {
         let named = if self.force { file.persist(&path) } else { file.persist_noclobber(&path) };
         match named {
             Ok(_) => Ok(()),
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&path)),
-            Err(error) => Err(failed(error.error)),
+            Err(error) => {
+                // It may have come into being meanwhile.
+                output::check_new(FLAG, &path, self.force)?;
+                Err(failed(error.error))
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     args::SweepArgs,
     chain_args::{ChainPlan, WrittenChain},
     logits::Logits,
-    output::{tell, write, write_failure, write_styled},
+    output::{check_new, tell, write, write_failure, write_styled},
     progress::Progress,
     report::Failure,
     stage_flags::Given,
@@ -74,6 +74,7 @@ pub(crate) fn sweep(
             let problem = format!("{flag} would overwrite the logits; name another file");
             return Err(Failure::Usage(problem));
         }
+        path.as_ref().map_or(Ok(()), |path| check_new(flag, path, args.force))?;
     }
 
     let mut source = args.logits.open()?;
@@ -119,10 +120,13 @@ pub(crate) fn sweep(
             row.setting
         ));
     }
-    for (path, content) in
-        [(&args.csv, Sweep::csv as fn(&Sweep) -> String), (&args.svg, picture::svg)]
-    {
+    for (flag, path, content) in [
+        ("--csv", &args.csv, Sweep::csv as fn(&Sweep) -> String),
+        ("--svg", &args.svg, picture::svg),
+    ] {
         if let Some(path) = path {
+            // It may have come into being meanwhile.
+            check_new(flag, path, args.force)?;
             fs::write(path, content(&sweep)).map_err(|source| write_failure(path, source))?;
         }
     }
