@@ -751,6 +751,24 @@ fn a_chain_that_bans_every_token_fails_when_it_picks_one() {
     assert!(message.contains("stage 1, `logit_bias`"), "{message}");
 }
 
+#[test]
+fn a_text_that_cannot_begin_leaves_no_trace() {
+    let trace = file("begin.jsonl", "");
+    fs::remove_file(&trace).expect("a file");
+    let long = "word ".repeat(300);
+    assert_eq!(program(&["run", &long, "--trace", &trace]).code, Some(1));
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    let nowhere = format!("{folder}/no/such.safetensors");
+    assert_eq!(program(&["record", "x", "-o", &nowhere, "--trace", &trace]).code, Some(1));
+    assert!(!Path::new(&trace).exists());
+    // A pipe or a device is not the program's own.
+    assert_eq!(program(&["run", &long, "--trace", "/dev/null"]).code, Some(1));
+    assert!(Path::new("/dev/null").exists());
+    // A text of no tokens has a trace of no lines.
+    program(&["run", "x", "-n", "0", "--trace", &trace]).text();
+    assert_eq!(fs::read(&trace).expect("a trace"), b"");
+}
+
 // Models.
 
 #[test]

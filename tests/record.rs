@@ -3,7 +3,7 @@
 
 mod program;
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
 use half::f16;
 use logitchain::{
@@ -160,6 +160,32 @@ fn a_file_is_whole_and_never_replaced_unasked() {
         record(&["-o", path]).text();
         let mode = |path: &str| fs::metadata(path).expect("a file").permissions().mode();
         assert_eq!(mode(path), mode(&chain));
+    }
+}
+
+/// A pipe that is read no further holds the program up, in the middle of its text.
+#[cfg(unix)]
+#[test]
+fn a_recording_that_is_interrupted_leaves_nothing() {
+    use std::{io::Read as _, os::unix::process::ExitStatusExt as _};
+
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interrupted");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir(&folder).expect("a folder");
+    let files = || fs::read_dir(&folder).expect("the folder").count();
+    let output = folder.join("text.safetensors").to_str().expect("UTF-8").to_owned();
+    for (signal, number) in [("-INT", 2), ("-TERM", 15)] {
+        let trace = program::pipe("interrupted.pipe");
+        let args = ["record", "Once", "-n", "-1", "--ignore-eos", "-o", &output, "--trace", &trace];
+        let mut child = program::command(&args).spawn().expect("the program starts");
+        let mut reader = fs::File::open(&trace).expect("a pipe");
+        reader.read_exact(&mut [0]).expect("a byte");
+        assert_eq!(files(), 1);
+        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(killed.expect("kill is there").success());
+        let status = child.wait().expect("the program ends");
+        assert_eq!(status.signal(), Some(number), "{status}");
+        assert_eq!(files(), 0);
     }
 }
 

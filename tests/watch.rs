@@ -16,8 +16,8 @@ struct Terminal {
 
 impl Terminal {
     /// Runs a shell's command; `None` where there is no tmux.
-    fn new(columns: u16, lines: u16, command: &str) -> Option<Self> {
-        let terminal = Self { socket: format!("logitchain-{}", std::process::id()) };
+    fn new(name: &str, columns: u16, lines: u16, command: &str) -> Option<Self> {
+        let terminal = Self { socket: format!("logitchain-{name}-{}", std::process::id()) };
         let (columns, lines) = (columns.to_string(), lines.to_string());
         let size = ["-x", &columns, "-y", &lines];
         let new = [&["-f", "/dev/null", "new-session", "-d"][..], &size, &[command]].concat();
@@ -67,7 +67,7 @@ fn a_chain_can_be_watched_and_changed_in_a_terminal() {
         "echo before; '{program}' explain 'In the beginning God created' --watch \
          --samplers 'top_k;top_p{{p=0.9}};temperature'; echo \"left with $?\"; stty -a; cat"
     );
-    let Some(terminal) = Terminal::new(100, 30, &command) else {
+    let Some(terminal) = Terminal::new("changed", 100, 30, &command) else {
         println!("not tested: there is no tmux");
         return;
     };
@@ -92,6 +92,29 @@ fn a_chain_can_be_watched_and_changed_in_a_terminal() {
     // The terminal is as before: its lines, and echo and line editing.
     let flags = "--samplers 'top_k;top_p{p=0.85};temperature;dist'";
     let screen = terminal.shows(&["before\n", flags, "left with 0", "rows"]);
+    let words: Vec<&str> = screen.split_whitespace().collect();
+    assert!(words.contains(&"icanon") && words.contains(&"echo"), "{screen}");
+}
+
+#[test]
+fn the_terminal_is_given_back_when_the_program_is_ended_from_outside() {
+    let program = env!("CARGO_BIN_EXE_logitchain");
+    let id = program::file("watch.pid", "");
+    let command = format!(
+        "echo before; sh -c 'echo $$ > \"{id}\"; exec \"{program}\" explain Thou --watch'; \
+         echo \"left with $?\"; stty -a; cat"
+    );
+    let Some(terminal) = Terminal::new("ended", 100, 30, &command) else {
+        println!("not tested: there is no tmux");
+        return;
+    };
+    let screen = terminal.shows(&["step 1 ", "? help"]);
+    assert!(!screen.contains("before\n"), "the screen is the program's:\n{screen}");
+    let id = std::fs::read_to_string(id).expect("a number");
+    let killed = Command::new("kill").args(["-TERM", id.trim()]).status().expect("kill is there");
+    assert!(killed.success());
+    // 128, and SIGTERM's 15.
+    let screen = terminal.shows(&["before\n", "left with 143", "rows"]);
     let words: Vec<&str> = screen.split_whitespace().collect();
     assert!(words.contains(&"icanon") && words.contains(&"echo"), "{screen}");
 }

@@ -65,6 +65,7 @@ pub(crate) fn chat(args: &ChatArgs, given: Vec<Given>, registry: &Registry) -> R
         }
         timing::add(&mut timings, &answer.timings);
     }
+    conversation.log.iter_mut().for_each(TraceLog::keep);
     if args.timing.timing {
         tell(timing::table(load, &timings));
     }

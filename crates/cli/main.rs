@@ -29,6 +29,7 @@ mod record;
 mod report;
 mod run;
 mod schema;
+mod signals;
 mod stage_flags;
 mod sweep;
 mod table;

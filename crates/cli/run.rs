@@ -111,6 +111,7 @@ pub(crate) fn continue_text(
     }
     let text = text?;
     stream.finish()?;
+    log.iter_mut().for_each(TraceLog::keep);
     if let Some(keep) = keep {
         keep.finish()?;
     }

@@ -1,5 +1,5 @@
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufWriter, Write as _},
     path::{Path, PathBuf},
 };
@@ -7,7 +7,7 @@ use std::{
 use logitchain_core::{Snapshot, StageTrace, TokenId, Trace, Vocab};
 use serde::Serialize;
 
-use crate::{output, report::Failure, watched::Seen};
+use crate::{output, report::Failure, signals, watched::Seen};
 
 /// A file with a line of JSON for every token.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(crate) struct TraceLog {
     path: PathBuf,
     file: BufWriter<File>,
     step: usize,
+    /// Whether the file is a new one that says nothing yet.
+    is_bare: bool,
 }
 
 /// What is written of a token.
@@ -50,7 +52,9 @@ struct Stage {
 impl TraceLog {
     /// Begins a file; one that is there is not replaced.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
-        let file = match File::create_new(path) {
+        let created = File::create_new(path);
+        let is_bare = created.is_ok();
+        let file = match created {
             // A terminal or a pipe has nothing to lose.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.is_file() => {
                 File::options().write(true).open(path)
@@ -64,7 +68,17 @@ impl TraceLog {
             file => file,
         };
         let file = file.map_err(|source| output::write_failure(path, source))?;
-        Ok(Self { path: path.into(), file: BufWriter::new(file), step: 0 })
+        if is_bare {
+            signals::remove_file(path);
+        }
+        Ok(Self { path: path.into(), file: BufWriter::new(file), step: 0, is_bare })
+    }
+
+    /// The text has begun, or is over: the file stays, as short as it may be.
+    pub(crate) fn keep(&mut self) {
+        if std::mem::take(&mut self.is_bare) {
+            signals::keep_file(&self.path);
+        }
     }
 
     /// Writes the line of the last token.
@@ -87,11 +101,22 @@ impl TraceLog {
 
     /// Writes the line of a token, whole and at once.
     fn write(&mut self, trace: &Trace, vocab: &dyn Vocab) -> Result<(), Failure> {
+        self.keep();
         self.step += 1;
         let line = Line::new(self.step, trace, vocab);
         let line = serde_json::to_string(&line).expect("numbers, texts and lists are JSON");
         let written = writeln!(self.file, "{line}").and_then(|()| self.file.flush());
         written.map_err(|source| output::write_failure(&self.path, source))
+    }
+}
+
+/// A text that could not be begun leaves no empty file, which would be in the way of the
+/// next.
+impl Drop for TraceLog {
+    fn drop(&mut self) {
+        if self.is_bare {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

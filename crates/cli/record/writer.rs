@@ -18,6 +18,7 @@ use crate::{
     output,
     report::Failure,
     run::Keep,
+    signals,
 };
 
 /// The lengths in a header have so many digits at most, all together: two offsets
@@ -69,6 +70,7 @@ impl Writer {
         // On the same disk, so that it can be renamed.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let file = temporary(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+        signals::remove_file(file.path());
         let mut writer = Self {
             path: path.into(),
             force,

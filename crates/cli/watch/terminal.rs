@@ -8,7 +8,7 @@ use ratatui::{
     crossterm::event::{self, Event, KeyEvent, KeyEventKind},
 };
 
-use crate::report::Failure;
+use crate::{report::Failure, signals};
 
 /// Refuses where there is nothing to draw on.
 pub(crate) fn check() -> Result<(), Failure> {
@@ -28,9 +28,11 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn new() -> Result<Self, Failure> {
+        signals::restore_screen(true);
         match ratatui::try_init() {
             Ok(terminal) => Ok(Self { terminal }),
             Err(error) => {
+                signals::restore_screen(false);
                 // It may have got half way.
                 let _ = ratatui::try_restore();
                 Err(Failure::Terminal(error))
@@ -43,6 +45,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         // Where the terminal is gone there is nothing to restore.
         let _ = ratatui::try_restore();
+        signals::restore_screen(false);
     }
 }
 
