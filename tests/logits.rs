@@ -233,6 +233,28 @@ fn files_that_hold_no_logits_are_refused_with_the_reason() {
     assert!(refused_file("/dev/zero").starts_with("it is a pipe or a device"));
 }
 
+/// The first row of three holds what is no logit, and is asked for by nobody.
+#[test]
+fn a_row_that_stands_for_itself_needs_no_other_to_be_right() {
+    let rows = [f32::NAN, 1.0, 0.0, 0.5, -1.5, 2.0, 3.0, 2.0, f32::INFINITY];
+    let path = npy("rows.npy", "<f4", "(3, 3)", &f32s(&rows));
+    let file = ["--logits-file", &path, "--step"];
+    assert_eq!(start(&[&file[..], &["2"]].concat()), RIGHT);
+    let compare = [&["compare", "top_k{k=1}", "greedy"], &file[..]].concat();
+    program(&[&compare[..], &["2"]].concat()).text();
+    for (step, token) in [("1", 0), ("3", 2)] {
+        let why = format!("the logits of '{path}': the logit of token {token} in step {step} is ");
+        assert!(refused(&[&file[..], &[step]].concat()).starts_with(&why));
+        let message = program(&[&compare[..], &[step]].concat()).error_after_notes(2);
+        assert!(message.starts_with(&why), "{message}");
+    }
+    let beyond = format!("--step 4: '{path}' has steps 1 to 3");
+    assert_eq!(program(&[&compare[..], &["4"]].concat()).error_after_notes(2), beyond);
+    // Over all rows, all must be right.
+    let all = program(&["compare", "top_k{k=1}", "greedy", "--logits-file", &path]);
+    assert!(all.error_after_notes(2).contains("in step 1 is NaN"));
+}
+
 #[test]
 fn typed_logits_that_are_none_are_refused() {
     for (args, start) in [

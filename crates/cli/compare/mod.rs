@@ -85,6 +85,12 @@ fn takes(chain: &WrittenChain, given: &Given, registry: &Registry) -> bool {
 /// The logits of a step, counted from 1, of a text that the first chain writes, or
 /// that is recorded. The chains have then done what came before.
 fn at(step: usize, source: &mut Logits, a: &mut Chain, b: &mut Chain) -> Result<Vec<f32>, Failure> {
+    if let Logits::Recorded { recording, .. } = source
+        && recording.token(0).is_none()
+    {
+        // Each row stands for itself, and the others need not even be right.
+        return source.at(step, a);
+    }
     let mut steps = source.steps(a, Some(step));
     let (mut found, mut there) = (None, 0);
     for (logits, token) in &mut steps {
@@ -93,7 +99,6 @@ fn at(step: usize, source: &mut Logits, a: &mut Chain, b: &mut Chain) -> Result<
             found = Some(logits);
             break;
         }
-        // A row without a token stands for itself.
         let Some(token) = token else { continue };
         for chain in [&mut *a, &mut *b] {
             let drawn = chain.sample(&mut logits.clone());

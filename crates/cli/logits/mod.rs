@@ -66,6 +66,9 @@ pub(crate) struct LogitsArgs {
     ///
     /// Tokens are shown with their texts if -m names their model, or if `record`
     /// has noted that it was the one in the program.
+    ///
+    /// Of a text, all rows up to the one that is shown must be right; of rows without
+    /// `tokens`, only this one.
     #[arg(
         long,
         value_name = "FILE",

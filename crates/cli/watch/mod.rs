@@ -106,7 +106,7 @@ fn act(ask: Ask, recording: &mut Recording<'_>, state: &mut State<'_>) {
     match ask {
         Ask::Nothing | Ask::Quit => {}
         Ask::Step(nth) => step(recording, state, nth),
-        Ask::LastStep => state.step = recording.steps().len() - 1,
+        Ask::LastStep => step(recording, state, recording.steps().len() - 1),
         Ask::Write { path, overwrite } => write(state, &path, overwrite),
     }
 }

@@ -10,6 +10,15 @@ const MEMORY: usize = 256 << 20;
 pub(crate) trait Source {
     /// The next step, after `before` has followed the one before it.
     fn next(&mut self, before: Option<TokenId>) -> Result<Next, Failure>;
+
+    /// Whether any step can be had without those before it: how many there are, and
+    /// what to say at their end.
+    fn rows(&self) -> Option<(usize, String)> {
+        None
+    }
+
+    /// Goes to one of these, which then is the next.
+    fn seek(&mut self, _row: usize) {}
 }
 
 /// What a [`Source`] has next.
@@ -35,8 +44,9 @@ pub(crate) struct Recording<'a> {
 }
 
 /// One step.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Recorded {
+    /// None of a row that is not looked at.
     pub(crate) logits: Vec<f32>,
     /// What followed: the known token or the given chain's; none where that fails.
     pub(crate) token: Option<TokenId>,
@@ -55,13 +65,23 @@ impl<'a> Recording<'a> {
 
     /// Steps that have nothing to do with each other.
     pub(crate) fn of_rows(chain: Chain, source: Box<dyn Source + 'a>) -> Self {
-        let (prompt, steps) = (Vec::new(), Vec::new());
-        Self { prompt, steps, end: None, source, chain, alone: true, memory: MEMORY }
+        let (count, end) = source.rows().unzip();
+        let steps = vec![Recorded::default(); count.unwrap_or_default()];
+        Self { prompt: Vec::new(), steps, end, source, chain, alone: true, memory: MEMORY }
     }
 
     /// Goes on until there is a step of this number, counted from 0. If there is
     /// none, [`end`](Self::end) says why.
     pub(crate) fn reach(&mut self, nth: usize) -> Result<bool, Failure> {
+        if self.steps.get(nth).is_some_and(|step| step.logits.is_empty()) {
+            self.source.seek(nth);
+            if let Next::Step { logits, token } = self.source.next(None)? {
+                let step = self.record(logits, token);
+                // No other is needed meanwhile.
+                self.steps.fill(Recorded::default());
+                self.steps[nth] = step;
+            }
+        }
         while nth >= self.steps.len() && self.end.is_none() {
             let kept: usize = self.steps.iter().map(|step| size_of_val(&*step.logits)).sum();
             if kept >= self.memory {
@@ -76,17 +96,23 @@ impl<'a> Recording<'a> {
             match self.source.next(self.steps.last().and_then(|step| step.token))? {
                 Next::End(reason) => self.end = Some(reason),
                 Next::Step { logits, token } => {
-                    if self.alone {
-                        self.chain.reset();
-                    }
-                    let own = self.chain.sample(&mut logits.clone()).ok();
-                    let token = token.or(own);
-                    token.into_iter().for_each(|token| self.chain.accept(token));
-                    self.steps.push(Recorded { logits, token });
+                    let step = self.record(logits, token);
+                    self.steps.push(step);
                 }
             }
         }
         Ok(nth < self.steps.len())
+    }
+
+    /// A step, with the token that followed; the chain's own where none is known.
+    fn record(&mut self, logits: Vec<f32>, token: Option<TokenId>) -> Recorded {
+        if self.alone {
+            self.chain.reset();
+        }
+        let own = self.chain.sample(&mut logits.clone()).ok();
+        let token = token.or(own);
+        token.into_iter().for_each(|token| self.chain.accept(token));
+        Recorded { logits, token }
     }
 
     /// Whether a step of this number is still to be computed or read.

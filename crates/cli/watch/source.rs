@@ -35,19 +35,34 @@ struct FileSource<'a> {
     next: usize,
 }
 
+impl FileSource<'_> {
+    fn end(&self) -> String {
+        let steps = match self.recording.len() {
+            1 => "one step".to_owned(),
+            steps => format!("{steps} steps"),
+        };
+        format!("{} has {steps}", self.recording.place())
+    }
+}
+
 impl Source for FileSource<'_> {
     fn next(&mut self, _: Option<TokenId>) -> Result<Next, Failure> {
         let Self { recording, next } = self;
         if *next >= recording.len() {
-            let steps = match recording.len() {
-                1 => "one step".to_owned(),
-                steps => format!("{steps} steps"),
-            };
-            return Ok(Next::End(format!("{} has {steps}", recording.place())));
+            return Ok(Next::End(self.end()));
         }
         let step = Next::Step { logits: recording.logits(*next)?, token: recording.token(*next) };
         *next += 1;
         Ok(step)
+    }
+
+    fn rows(&self) -> Option<(usize, String)> {
+        let alone = self.recording.token(0).is_none();
+        alone.then(|| (self.recording.len(), self.end()))
+    }
+
+    fn seek(&mut self, row: usize) {
+        self.next = row;
     }
 }
 

@@ -13,10 +13,13 @@ use ratatui::{
 use super::{
     Ask, Draft, Look, Mode, Recording, Scene, State, act, look,
     recording::{Next, Source},
-    source::ModelSource,
+    source::{self, ModelSource},
     svg, view,
 };
-use crate::report::Failure;
+use crate::{
+    logits::{self, Logits},
+    report::Failure,
+};
 
 /// Steps that are known from the beginning.
 struct Known(std::vec::IntoIter<(Vec<f32>, Option<TokenId>)>);
@@ -391,6 +394,44 @@ fn rows_that_stand_for_themselves_have_no_history() {
     });
     bench.press("nn");
     assert_eq!(bench.look().outcome, Ok(TokenId(0)));
+}
+
+/// A file of three rows, the first of which holds what is no logit.
+#[test]
+fn rows_of_a_file_are_read_as_they_are_looked_at() {
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }";
+    let mut content = b"\x93NUMPY\x01\x00".to_vec();
+    content.extend((header.len() as u16).to_le_bytes());
+    content.extend(header.bytes());
+    let numbers = [f32::NAN, 1.0, 2.0, 1.0, 1.0, 2.0];
+    content.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    let path = std::env::temp_dir().join(format!("logitchain-rows-{}.npy", std::process::id()));
+    fs::write(&path, content).expect("a file");
+    let recording = logits::Recording::open(&path).expect("logits");
+    fs::remove_file(&path).expect("the file");
+    let mut logits = Logits::Recorded { recording, model: None };
+
+    let registry = registry();
+    let config = ChainConfig::from_samplers("greedy").expect("a list");
+    let chain = config.build(&registry, &NoVocab).expect("a chain");
+    let (mut recording, vocab) = source::open(&mut logits, chain.clone());
+    assert!(recording.reach(1).expect("a sound row"));
+    let state = State::new(Draft::new(&config, &chain, &registry), &registry, vocab);
+    let mut bench = Bench { recording, state, quit: false };
+    bench.state.step = 1;
+    assert_eq!(bench.look().outcome, Ok(TokenId(0)));
+    assert!(bench.picture(80, 24).contains("step 2 of 3"));
+    // The broken one is told, and the view stays.
+    bench.press("p");
+    assert!(bench.said().contains("the logit of token 0 in step 1 is NaN"), "{}", bench.said());
+    assert_eq!(bench.state.step, 1);
+    bench.press("n");
+    assert_eq!((bench.state.step, bench.look().outcome), (2, Ok(TokenId(1))));
+    bench.press("n");
+    assert_eq!(bench.state.step, 2);
+    assert!(bench.said().ends_with("has 3 steps"), "{}", bench.said());
+    bench.press("p");
+    assert_eq!((bench.state.step, bench.look().outcome), (1, Ok(TokenId(0))));
 }
 
 #[test]
