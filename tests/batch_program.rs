@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use logitchain::engine::EMBEDDED_GGUF;
 use serde_json::{Value, json};
 
 use program::{Outcome, file, program, with_stdin};
@@ -459,6 +460,51 @@ fn a_request_that_fails_has_its_error_in_its_place_and_leaves_the_others_alone()
 
 // Results in a file.
 
+#[test]
+fn an_error_is_a_result_and_is_not_computed_again() {
+    let line = json!({"id": "long", "prompt": "word ".repeat(300)});
+    let fits = json!({"prompt": "Thou", "predict": 2});
+    let input = requests("kept.jsonl", &[line, fits]);
+    let out = file("kept.out", "");
+    let args = ["batch", &input, "--out", &out];
+    assert_eq!(program(&args).code, Some(1));
+    let whole = fs::read_to_string(&out).expect("results");
+    let again = program(&args);
+    assert_eq!(again.code, Some(1));
+    assert!(!again.stderr.contains("sampler chain"), "{again:?}");
+    assert!(again.stderr.contains("2 of 2 results are in"), "{again:?}");
+    assert_eq!(fs::read_to_string(&out).expect("results"), whole);
+}
+
+/// The model in the program, with a context of 4,096 tokens: its own takes less than a
+/// million bytes for any text.
+fn patient_model() -> String {
+    let mut model = EMBEDDED_GGUF.to_vec();
+    let key = b"llama.context_length";
+    let at = model.windows(key.len()).position(|part| part == key).expect("the key");
+    // Behind the key stand its type, in four bytes, and the number.
+    model[at + key.len() + 4..][..4].copy_from_slice(&4096_u32.to_le_bytes());
+    file("patient.gguf", model)
+}
+
+#[test]
+fn what_more_memory_would_change_is_no_result() {
+    let model = patient_model();
+    let lines = [
+        json!({"prompt": "Thou", "predict": 1}),
+        json!({"prompt": "Thou", "predict": 4000, "stop": "e"}),
+    ];
+    let input = requests("room.jsonl", &lines);
+    let out = file("room.out", "");
+    let args = ["batch", &input, "-m", &model, "--out", &out, "--memory"];
+    let message = program(&[&args[..], &["1"]].concat()).error_after_notes(2);
+    let start = format!("{input}: line 2: a text of this length needs ");
+    assert!(message.starts_with(&start) && message.ends_with("or allow more memory"), "{message}");
+    assert_eq!(fs::read_to_string(&out).expect("results"), "");
+    fine(&[&args[..], &["10"]].concat());
+    assert_eq!(results(&fs::read_to_string(&out).expect("results")).len(), 2);
+}
+
 /// Requests whose results are short.
 fn short(name: &str) -> String {
     requests(
@@ -544,6 +590,7 @@ fn results_of_a_request_that_has_changed_are_not_taken_for_its_own() {
         (json!({"prompt": "The king", "predict": 4, "stop": "x"}), None),
         (json!({"prompt": "The king", "predict": 4}), Some("--temp=2")),
         (json!({"prompt": "The king", "predict": 4}), Some("--model=/nonexistent.gguf")),
+        (json!({"prompt": "The king", "predict": 4}), Some("--cache-type=f32")),
     ] {
         let input = requests("changed.jsonl", &[line]);
         let args = ["batch", &input, "--out", &out].into_iter().chain(flag).collect::<Vec<_>>();

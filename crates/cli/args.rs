@@ -97,8 +97,9 @@ pub(crate) enum Command {
     /// `context_full`. It is what `run` writes with the same flags and seed. Where
     /// a text cannot be continued there is `error` instead.
     ///
-    /// All lines are checked before the first text. Exit codes: 0 fine, 1 some
-    /// requests or the model failed, 2 a line or the command line is wrong.
+    /// All lines are checked before the first text, and with --memory whether there
+    /// is room for each. Exit codes: 0 fine, 1 some requests or the model failed, 2
+    /// a line or the command line is wrong, or a file is not there.
     Batch(BatchArgs),
     /// Compare two chains: what each would choose from the same logits
     ///
@@ -196,6 +197,10 @@ pub(crate) struct BatchArgs {
     pub(crate) file: PathBuf,
     /// Write the results to this file; what is there already of the same
     /// requests is kept, and only the rest is computed
+    ///
+    /// A result that is an error is kept as well: it comes of the request, the model
+    /// and the chain alone, and would be the same again. A change of these makes
+    /// another request, which needs another file.
     #[arg(short, long, value_name = "FILE.jsonl")]
     pub(crate) out: Option<PathBuf>,
     /// Continue so many texts at once; no text depends on it

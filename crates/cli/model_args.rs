@@ -39,6 +39,14 @@ impl ModelArgs {
         self.model.as_ref().map_or_else(|| EMBEDDED.to_owned(), file)
     }
 
+    /// What of these decides a text. What is not said is as by default.
+    pub(crate) fn identity(&self) -> String {
+        match self.cache_type {
+            CacheType::F16 => self.name(),
+            CacheType::F32 => self.name() + " --cache-type f32",
+        }
+    }
+
     /// The model, and how long it took to load.
     pub(crate) fn load(&self) -> Result<(GgufModel, Duration), Failure> {
         let start = Instant::now();

@@ -14,7 +14,8 @@ use std::{
 use clap::{ArgMatches, Command};
 use logitchain_core::{Chain, Registry, Seed};
 use logitchain_engine::{
-    GenerateOptions, GgufModel, Request, SchedulerLimits, Special, prompt_tokens,
+    EngineError, GenerateOptions, GgufModel, Request, Scheduler, SchedulerLimits, Special,
+    prompt_tokens,
 };
 
 use self::{
@@ -51,7 +52,7 @@ pub(crate) fn batch(
     registry: &Registry,
 ) -> Result<(), Failure> {
     let reader = LineReader::new(flags, program, given);
-    let work = Work::read(&args.file, &args.model.name(), reader, registry)?;
+    let work = Work::read(&args.file, &args.model.identity(), reader, registry)?;
     let all = work.jobs.iter().fold(0_usize, |all, job| all.saturating_add(job.samples));
     let mut out = Out::open(args.out.as_deref(), work.texts().map(|text| text.expected()))?;
     if let Some(path) = args.out.as_deref().filter(|_| out.done > 0) {
@@ -85,6 +86,8 @@ fn compute(
     limits.texts = args.parallel;
     limits.memory = args.memory.map(|mb| mb.get().saturating_mul(MB));
 
+    check_room(work, &model, &chains, limits, out.done)?;
+
     let progress = Progress::of_texts(all, out.done, args.out.is_none());
     let requests = work.texts().skip(out.done).map(|text| text.begin(&model, &chains));
     let mut texts = work.texts().skip(out.done);
@@ -97,6 +100,37 @@ fn compute(
     });
     progress.clear();
     written
+}
+
+/// Whether there is memory for each text that is still to be written. Where there is
+/// not, that is no result: with more memory it would be another.
+fn check_room(
+    work: &Work,
+    model: &GgufModel,
+    chains: &[Chain],
+    limits: SchedulerLimits,
+    done: usize,
+) -> Result<(), Failure> {
+    if limits.memory.is_none() {
+        return Ok(());
+    }
+    let mut scheduler = Scheduler::new(model, limits);
+    let mut checked = 0;
+    for text in work.texts().skip(done) {
+        let line = text.job.line;
+        if line == checked {
+            continue;
+        }
+        checked = line;
+        // What else may be wrong is said in the result.
+        let Ok(request) = text.begin(model, chains) else { continue };
+        match scheduler.submit(request) {
+            Ok(request) => _ = scheduler.cancel(request),
+            Err(error @ EngineError::CacheLimit { .. }) => return Err(work.at(line, error.into())),
+            Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// All that is to be done.
