@@ -78,8 +78,9 @@ pub struct SchedulerLimits {
     pub memory: Option<usize>,
     /// How many texts are admitted at most.
     pub texts: NonZero<usize>,
-    /// How many tokens of prompts are read in a step, of all together. More are not
-    /// read faster, and fewer let others wait less for their next token.
+    /// How many tokens of prompts are read in a step, of all together. With fewer the
+    /// others wait less for their next token; with more than [`Session::CHUNK`] nothing
+    /// is faster.
     pub prompt_tokens: NonZero<usize>,
 }
 
