@@ -13,7 +13,7 @@ use std::{
 use logitchain::engine::EMBEDDED_GGUF;
 use serde_json::{Value, json};
 
-use program::{Outcome, file, program, with_stdin};
+use program::{Outcome, command, file, pipe, program, with_stdin};
 
 /// What a run that must go well wrote.
 fn fine(args: &[&str]) -> String {
@@ -534,6 +534,20 @@ fn a_file_of_results_that_was_cut_off_anywhere_is_completed() {
         assert_eq!(told, done > 0, "{cut}: {output:?}");
         assert_eq!(output.stderr.contains("sampler chain"), done < 2, "{cut}");
     }
+}
+
+/// Its reader comes late, as a shell's may.
+#[test]
+fn results_go_through_a_pipe_and_none_is_lost() {
+    let input = short("piped.jsonl");
+    let whole = fine(&["batch", &input]);
+    let out = pipe("results.pipe");
+    let child = command(&["batch", &input, "--out", &out]).stdin(Stdio::null()).spawn();
+    std::thread::sleep(Duration::from_millis(500));
+    let mut child = child.expect("the program starts");
+    assert!(child.try_wait().expect("a process").is_none(), "it waits for a reader");
+    assert_eq!(fs::read_to_string(&out).expect("results"), whole);
+    assert!(child.wait().expect("a process").success());
 }
 
 #[test]

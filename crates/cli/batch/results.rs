@@ -78,19 +78,21 @@ impl Out {
         let Some(path) = path else { return Ok(out) };
         let failed = |source| Failure::WriteFile { path: path.into(), source };
         let refused = |problem: String| Failure::Resume { path: path.into(), problem };
+        // What is no file, such as a terminal, holds nothing. A pipe that is opened to be
+        // read as well would take all that nobody reads, and lose it.
+        let plain = path.metadata().map_or(true, |found| found.is_file());
         let mut options = OpenOptions::new();
         let mut file = options
-            .read(true)
+            .read(plain)
             .write(true)
-            .create(true)
+            .create(plain)
             .truncate(false)
             .open(path)
             .map_err(failed)?;
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             return Err(refused("another program is writing it".to_owned()));
         }
-        // What is no file, such as a terminal, holds nothing.
-        if file.metadata().map_err(failed)?.is_file() {
+        if plain {
             let kept = out.look_through(&file, expected).map_err(failed)?.map_err(refused)?;
             file.set_len(kept).map_err(failed)?;
             file.seek(SeekFrom::Start(kept)).map_err(failed)?;
