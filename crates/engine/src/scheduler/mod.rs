@@ -6,7 +6,7 @@ use std::{collections::VecDeque, fmt, num::NonZero};
 
 use logitchain_core::{Batch, Chain, SampleError, TokenId};
 
-use self::prefix::Source;
+use self::prefix::{Kept, Source};
 use crate::{
     EngineError, GenerateOptions, GgufModel, JointStep, Session, Step, StopReason, ending::Ending,
 };
@@ -18,10 +18,11 @@ use crate::{
 /// pass. A prompt is read in slices between the others' tokens, so that a long one
 /// holds up nobody.
 ///
-/// A prompt that begins as another admitted text does is read from where the two part
-/// only: its keys and values are copied up to there, as by [`Session::fork_at`]. So many
-/// samples of one prompt are as many requests, each with a chain of its own seed, and
-/// the prompt is read once.
+/// A prompt that begins as another text does is read from where the two part only: its
+/// keys and values are copied up to there, as by [`Session::fork_at`], from a text that is
+/// admitted or one that was, and is [kept](SchedulerLimits::kept). So many samples of one
+/// prompt are as many requests, each with a chain of its own seed, and the prompt is read
+/// once; and the next turn of a conversation reads what is new in it.
 ///
 /// What is written for a request has nothing to do with the others, with the limits or
 /// with the number of threads: it is what [`Generation`](crate::Generation) writes for
@@ -65,6 +66,7 @@ pub struct Scheduler {
     writing: Vec<Writing>,
     batch: Batch,
     joint: JointStep,
+    kept: Kept,
     /// Bytes for the texts that are admitted.
     used: usize,
 }
@@ -82,13 +84,17 @@ pub struct SchedulerLimits {
     /// others wait less for their next token; with more than [`Session::CHUNK`] nothing
     /// is faster.
     pub prompt_tokens: NonZero<usize>,
+    /// How many texts that are over keep their keys and values, the latest ones, for
+    /// requests that begin as they do. They count as memory, and go where it is needed.
+    pub kept: usize,
 }
 
 impl Default for SchedulerLimits {
-    /// 16 texts, and 128 tokens of prompts, as many as a session computes at a time.
+    /// 16 texts, 128 tokens of prompts, as many as a session computes at a time, and the
+    /// last text kept.
     fn default() -> Self {
         let count = |n| NonZero::new(n).expect("not 0");
-        Self { memory: None, texts: count(16), prompt_tokens: count(Session::CHUNK) }
+        Self { memory: None, texts: count(16), prompt_tokens: count(Session::CHUNK), kept: 1 }
     }
 }
 
@@ -187,6 +193,7 @@ impl Scheduler {
             writing: Vec::new(),
             batch: Batch::default(),
             joint: JointStep::default(),
+            kept: Kept::default(),
             used: 0,
         }
     }
@@ -206,7 +213,8 @@ impl Scheduler {
         self.reading.len() + self.writing.len()
     }
 
-    /// Bytes set aside for the keys and values of those.
+    /// Bytes set aside for the keys and values of those. Texts that are kept have what
+    /// is left of the limit, at most.
     pub fn memory(&self) -> usize {
         self.used
     }
@@ -262,8 +270,10 @@ impl Scheduler {
     }
 
     fn remove(&mut self, row: usize) {
-        self.used -= self.writing.remove(row).bytes;
+        let text = self.writing.remove(row);
         self.batch.remove(row);
+        self.used -= text.bytes;
+        self.kept.keep(text, self.limits.kept);
     }
 
     /// Admits what can be, reads a slice of the prompts, and writes a token of each
@@ -302,11 +312,16 @@ impl Scheduler {
             {
                 prompt.iter().for_each(|token| chain.accept(*token));
                 self.used += bytes;
+                let source = Source::of(&prompt, &self.writing, &self.reading);
+                let kept = self.kept.take(&prompt, source.map_or(0, |source| source.tokens));
+                if let Some(limit) = self.limits.memory {
+                    self.kept.shrink(limit - self.used);
+                }
                 self.reading.push(Reading {
                     request,
-                    session: self.model.session(),
-                    read: 0,
-                    source: Source::of(&prompt, &self.writing, &self.reading),
+                    read: kept.as_ref().map_or(0, Session::len),
+                    source: source.filter(|_| kept.is_none()),
+                    session: kept.unwrap_or_else(|| self.model.session()),
                     prompt,
                     chain,
                     ending,

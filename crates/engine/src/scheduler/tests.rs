@@ -12,7 +12,7 @@ fn embedded_on(threads: usize) -> GgufModel {
 
 fn limits(texts: usize, prompt_tokens: usize, memory: Option<usize>) -> SchedulerLimits {
     let count = |n| NonZero::new(n).unwrap();
-    SchedulerLimits { memory, texts: count(texts), prompt_tokens: count(prompt_tokens) }
+    SchedulerLimits { memory, texts: count(texts), prompt_tokens: count(prompt_tokens), kept: 0 }
 }
 
 /// Some begin as others do.
@@ -104,10 +104,12 @@ proptest! {
         texts in 1_usize..6,
         slice in prop::sample::select(vec![1_usize, 3, 64]),
         memory in prop::option::of(50_usize..200),
+        kept in 0_usize..4,
     ) {
         let model = embedded_on(threads);
         let memory = memory.map(|tokens| tokens * model.bytes_per_token());
-        let mut scheduler = Scheduler::new(&model, limits(texts, slice, memory));
+        let limits = SchedulerLimits { kept, ..limits(texts, slice, memory) };
+        let mut scheduler = Scheduler::new(&model, limits);
         let mut collected = Collected::default();
         let mut gone = Vec::new();
         let mut step = 0;
@@ -295,6 +297,68 @@ fn samples_that_wait_for_room_take_the_prompt_from_one_that_still_runs() {
         // Where there is none that runs, the prompt is read anew.
         assert_eq!(steps(&mut scheduler), expected);
     }
+}
+
+#[test]
+fn texts_that_are_over_lend_their_beginnings_while_they_are_kept() {
+    let model = embedded_on(1);
+    let prompts = [2, 10].map(|n| request(&model, n).prompt);
+    let [long, other] = prompts.each_ref().map(Vec::len);
+    let bytes = (long.max(other) + 7) * model.bytes_per_token();
+    // How many are kept, what they may take, and what is read of the first prompt, the
+    // second, and the first again.
+    for (kept, memory, read) in [
+        (0, None, [long, other, long]),
+        (1, None, [long, other, long]),
+        (2, None, [long, other, 1]),
+        (2, Some(3 * bytes), [long, other, 1]),
+        (2, Some(bytes), [long, other, long]),
+    ] {
+        let limits = SchedulerLimits { kept, ..limits(1, 1, memory) };
+        let mut scheduler = Scheduler::new(&model, limits);
+        for (nth, prompt) in [0, 1, 0].into_iter().enumerate() {
+            scheduler.submit(counted(&model, &prompts[prompt], 8)).unwrap();
+            let found = steps(&mut scheduler);
+            assert_eq!(found, read[nth] + 7, "{kept} kept, {memory:?}, request {nth}");
+        }
+    }
+
+    // The next turn of a conversation. All but the last token of the text is there.
+    let mut scheduler = Scheduler::new(&model, SchedulerLimits { kept: 1, ..limits(1, 1, None) });
+    scheduler.submit(counted(&model, &prompts[0], 8)).unwrap();
+    let mut text = prompts[0].clone();
+    while !scheduler.is_idle() {
+        for event in scheduler.step().unwrap() {
+            if let Event::Token { step, .. } = event {
+                text.push(step.token);
+            }
+        }
+    }
+    text.extend([TokenId(7); 5]);
+    scheduler.submit(counted(&model, &text, 1)).unwrap();
+    assert_eq!(steps(&mut scheduler), 6);
+}
+
+/// A request with less room than a kept text had takes no more memory than its own.
+#[test]
+fn what_is_kept_gives_way_to_what_is_admitted() {
+    let model = embedded_on(1);
+    let prompt = request(&model, 2).prompt;
+    let bytes = |tokens: usize| (prompt.len() + tokens - 1) * model.bytes_per_token();
+    let limit = bytes(9) + bytes(2);
+    let limits = SchedulerLimits { kept: 4, ..limits(4, 64, Some(limit)) };
+    let mut scheduler = Scheduler::new(&model, limits);
+    let mut running = Vec::new();
+    for tokens in [9, 2, 9, 2, 2] {
+        scheduler.submit(counted(&model, &prompt, tokens)).unwrap();
+        while scheduler.waiting() > 0 {
+            scheduler.step().unwrap();
+            assert!(scheduler.memory() + scheduler.kept.bytes() <= limit);
+            running.push(scheduler.running());
+        }
+    }
+    steps(&mut scheduler);
+    assert!(running.contains(&2) && scheduler.kept.bytes() > 0);
 }
 
 #[test]
