@@ -91,6 +91,7 @@ struct Groups<const G: usize> {
     ready: bool,
     blocks: usize,
     lanes: usize,
+    run: usize,
     fours: usize,
     integers: Aligned<i8>,
     scales: Aligned<f32>,
@@ -102,8 +103,8 @@ struct Groups<const G: usize> {
 ///
 /// With one lane, a block holds the groups' integers in order, and each of the
 /// other numbers four times, for four rows of weights. With more, group `4 i + j`
-/// of the block stands at `j * fours + i`; there are 4 integers of the first
-/// vector, 4 of the next, and so on, then the next 4 of each; and each of the
+/// of the block stands at `j * fours + i`; there are `run` integers of the first
+/// vector, `run` of the next, and so on, then the next of each; and each of the
 /// other numbers once for each vector. Vectors that are missing are zero.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rounded<'a> {
@@ -111,6 +112,7 @@ pub(super) struct Rounded<'a> {
     group: usize,
     pub(super) blocks: usize,
     pub(super) lanes: usize,
+    pub(super) run: usize,
     /// Groups of a vector, divided by four.
     pub(super) fours: usize,
     pub(super) integers: &'a [i8],
@@ -136,6 +138,7 @@ impl<'a> Rounded<'a> {
             group: self.group,
             blocks: 1,
             lanes: self.lanes,
+            run: self.run,
             fours: self.fours,
             integers: &self.integers[of(integers)],
             scales: &self.scales[of(numbers)],
@@ -151,6 +154,7 @@ impl<const G: usize> Groups<G> {
             group: G,
             blocks: self.blocks,
             lanes: self.lanes,
+            run: self.run,
             fours: self.fours,
             integers: self.integers.get(),
             scales: self.scales.get(),
@@ -177,7 +181,13 @@ impl<const G: usize> Groups<G> {
             SIDE_BY_SIDE..=8 => 8,
             _ => MOST_LANES,
         };
-        let (lanes, fours) = (self.lanes, self.fours);
+        self.run = match simd {
+            // Which takes two lanes for each of eight vectors.
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx512(_) if self.lanes == 8 => 8,
+            _ => 4,
+        };
+        let (lanes, run, fours) = (self.lanes, self.run, self.fours);
         self.blocks = count.div_ceil(lanes);
         // What a thread can write without the others.
         let (parts, groups, copies) = match lanes {
@@ -200,7 +210,7 @@ impl<const G: usize> Groups<G> {
             let vectors = &numbers[block * lanes * columns..numbers.len()];
             let vectors = &vectors[..vectors.len().min(lanes * columns)];
             let step = parts;
-            Part { vectors, columns, lanes, first, step, integers, scales, sums, integer_sums }
+            Part { vectors, columns, lanes, run, first, step, integers, scales, sums, integer_sums }
         });
         let round = |part: Part<'_>| match G {
             16 => round_groups_of_16(simd, part),
@@ -216,6 +226,7 @@ struct Part<'a> {
     vectors: &'a [f32],
     columns: usize,
     lanes: usize,
+    run: usize,
     first: usize,
     step: usize,
     integers: &'a mut [i8],
@@ -241,7 +252,7 @@ impl Part<'_> {
     /// group never reaches into the next vector.
     #[inline(always)]
     fn round<const G: usize>(self) {
-        let Part { vectors, columns, lanes, first, step, .. } = self;
+        let Part { vectors, columns, lanes, run, first, step, .. } = self;
         let Part { integers, scales, sums, integer_sums, .. } = self;
         let count = vectors.len() / columns;
         let groups = (columns / G).saturating_sub(first).div_ceil(step);
@@ -264,9 +275,10 @@ impl Part<'_> {
                     sums[at * FOUR..][..FOUR].fill(scale * sum as f32);
                     integer_sums[at * FOUR..][..FOUR].fill(sum);
                 } else {
-                    let integers = integers[at * G * lanes..][..G * lanes].as_chunks_mut::<4>().0;
-                    for (j, four) in rounded.as_chunks::<4>().0.iter().enumerate() {
-                        integers[j * lanes + lane] = *four;
+                    let integers = &mut integers[at * G * lanes..][..G * lanes];
+                    match run {
+                        8 => spread::<8>(&rounded, integers, lanes, lane),
+                        _ => spread::<4>(&rounded, integers, lanes, lane),
                     }
                     scales[at * lanes + lane] = scale;
                     sums[at * lanes + lane] = scale * sum as f32;
@@ -274,6 +286,15 @@ impl Part<'_> {
                 }
             }
         }
+    }
+}
+
+/// Writes runs of a vector's integers between those of others.
+#[inline(always)]
+fn spread<const RUN: usize>(rounded: &[i8], out: &mut [i8], lanes: usize, lane: usize) {
+    let (out, _) = out.as_chunks_mut::<RUN>();
+    for (j, run) in rounded.as_chunks::<RUN>().0.iter().enumerate() {
+        out[j * lanes + lane] = *run;
     }
 }
 

@@ -33,12 +33,11 @@ macro_rules! kernels {
             ///
             /// In the 8 lanes are two groups, and in these the four rows.
             #[target_feature(enable = $features)]
-            #[allow(dead_code, reason = "AVX-512 has one of its own")]
             pub(in super::super) fn single<K: Layout>(
                 rows: Unpacked<'_>,
                 vector: Rounded<'_>,
             ) -> [f32; ROWS] {
-                check::<K>(rows, vector, 1);
+                check::<K>(rows, vector, 1, 4);
                 let stride = rows.fours * FOUR * K::GROUP;
                 let zero = _mm256_setzero_si256();
                 let shift = _mm_cvtsi32_si128(excess::<K>().trailing_zeros() as i32);
@@ -128,7 +127,7 @@ macro_rules! kernels {
             ) {
                 let lanes = vectors.lanes;
                 assert!((lanes == 8 || lanes == 16) && lines.len() == lanes);
-                check::<K>(rows, vectors, lanes);
+                check::<K>(rows, vectors, lanes, 4);
                 for (i, lines) in lines.as_chunks_mut().0.iter_mut().enumerate() {
                     eight::<K>(rows, vectors, i * 8, lines, at);
                 }
@@ -261,10 +260,3 @@ kernels!(plain, "avx2", true, |bias, sums, weights, numbers| {
 kernels!(vnni, "avx2,avxvnni", false, |_, sums, weights, numbers| {
     _mm256_dpbusd_avx_epi32(sums, weights, numbers)
 });
-
-kernels!(
-    vnni512,
-    "avx2,avx512f,avx512bw,avx512vl,avx512vnni",
-    false,
-    |_, sums, weights, numbers| { _mm256_dpbusd_epi32(sums, weights, numbers) }
-);

@@ -315,10 +315,10 @@ fn several<K: Layout>(
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Simd::AvxVnni(_) => unsafe { avx2::vnni::several::<K>(rows, vectors, lines, at) },
-        // SAFETY: as above; AVX-512 with all vector lengths has the same of 256 bits.
+        // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Simd::Avx512(_) if vectors.lanes == 8 => unsafe {
-            avx2::vnni512::several::<K>(rows, vectors, lines, at);
+            avx512::eight::<K>(rows, vectors, lines, at);
         },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
@@ -345,13 +345,15 @@ fn pair<K: Layout>(
     several::<K>(simd, rows, vectors[1], second, at);
 }
 
-/// Checks once what a kernel's loads rely on. A block of vectors has as many
+/// Checks once what a kernel's loads rely on: `run` is how many integers of a vector it
+/// wants side by side. A block of vectors has as many
 /// integers and numbers as `lanes` of them need.
 #[cfg(target_arch = "x86_64")]
-fn check<K: Layout>(rows: Unpacked<'_>, vectors: Rounded<'_>, lanes: usize) {
+fn check<K: Layout>(rows: Unpacked<'_>, vectors: Rounded<'_>, lanes: usize, run: usize) {
     let groups = rows.fours * FOUR;
     let numbers = groups * if lanes == 1 { FOUR } else { lanes };
     assert_eq!((vectors.lanes, vectors.fours), (lanes, rows.fours));
+    assert!(lanes == 1 || vectors.run == run);
     assert!(rows.integers.len() >= ROWS * groups * K::GROUP);
     assert!(rows.scales.len() >= ROWS * groups);
     assert!(!K::HAS_OFFSET || rows.offsets.len() >= ROWS * groups);

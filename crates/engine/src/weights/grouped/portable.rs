@@ -43,6 +43,7 @@ fn lanes<K: Layout, const L: usize>(
     lines: &mut [Line],
     at: usize,
 ) {
+    assert_eq!(vectors.run, 4);
     let stride = rows.fours * FOUR * K::GROUP;
     for row in 0..ROWS {
         let (mut sums, mut offsets) = ([[0.0; L]; FOUR], [[0.0; L]; FOUR]);
