@@ -60,12 +60,14 @@ impl Threads {
     /// may be divided: there, dividing is cheaper than from outside.
     pub(crate) fn run<R: Send>(&self, work: usize, compute: impl FnOnce() -> R + Send) -> R {
         match &self.pool {
+            // Within another computation all threads are awake already.
+            Some(pool) if pool.current_thread_index().is_some() && COMPUTES.get() => compute(),
             Some(pool) if work >= 10 * WORTH_SHARING => pool.install(|| while_awake(compute)),
             _ => compute(),
         }
     }
 
-    /// Picks a token for each row, on all threads if there are several.
+    /// Picks a token for each row, in a computation on all threads.
     pub(crate) fn sample<'a>(
         &self,
         batch: &'a mut Batch,
@@ -73,8 +75,8 @@ impl Threads {
         vocabulary: usize,
     ) -> &'a [Result<TokenId, SampleError>] {
         let tokens = match &self.pool {
-            Some(pool) if batch.len() > 1 => {
-                pool.install(|| batch.par_sample(logits, vocabulary, vocabulary))
+            Some(pool) if batch.len() > 1 && pool.current_thread_index().is_some() => {
+                batch.par_sample(logits, vocabulary, vocabulary)
             }
             _ => batch.sample(logits, vocabulary, vocabulary),
         };

@@ -289,9 +289,14 @@ impl Scheduler {
         if self.running() == 0 {
             return Ok(events);
         }
-        self.forward()?;
-        self.write(&mut events);
-        Ok(events)
+        // The threads that compute the pass are still awake when they sample.
+        let read = if self.reading.is_empty() { 0 } else { self.limits.prompt_tokens.get() };
+        let tokens = self.writing.len() + read;
+        self.model.clone().run(tokens, || {
+            self.forward()?;
+            self.write(&mut events);
+            Ok(events)
+        })
     }
 
     fn admit(&mut self, events: &mut Vec<Event>) {

@@ -107,7 +107,7 @@ proptest! {
         kept in 0_usize..4,
     ) {
         let model = embedded_on(threads);
-        let memory = memory.map(|tokens| tokens * model.bytes_per_token());
+        let memory = memory.map(|tokens| model.cache_bytes(tokens));
         let limits = SchedulerLimits { kept, ..limits(texts, slice, memory) };
         let mut scheduler = Scheduler::new(&model, limits);
         let mut collected = Collected::default();
@@ -288,7 +288,7 @@ fn samples_that_wait_for_room_take_the_prompt_from_one_that_still_runs() {
     let model = embedded_on(1);
     let prompt = request(&model, 2).prompt;
     let long = prompt.len();
-    let bytes = (long + 7) * model.bytes_per_token();
+    let bytes = model.cache_bytes(long + 7);
     for (room, expected) in [(2 * bytes, long + 15), (bytes, 3 * (long + 7))] {
         let mut scheduler = Scheduler::new(&model, limits(16, 1, Some(room)));
         for _ in 0..3 {
@@ -304,7 +304,7 @@ fn texts_that_are_over_lend_their_beginnings_while_they_are_kept() {
     let model = embedded_on(1);
     let prompts = [2, 10].map(|n| request(&model, n).prompt);
     let [long, other] = prompts.each_ref().map(Vec::len);
-    let bytes = (long.max(other) + 7) * model.bytes_per_token();
+    let bytes = model.cache_bytes(long.max(other) + 7);
     // How many are kept, what they may take, and what is read of the first prompt, the
     // second, and the first again.
     for (kept, memory, read) in [
@@ -344,7 +344,7 @@ fn texts_that_are_over_lend_their_beginnings_while_they_are_kept() {
 fn what_is_kept_gives_way_to_what_is_admitted() {
     let model = embedded_on(1);
     let prompt = request(&model, 2).prompt;
-    let bytes = |tokens: usize| (prompt.len() + tokens - 1) * model.bytes_per_token();
+    let bytes = |tokens: usize| model.cache_bytes(prompt.len() + tokens - 1);
     let limit = bytes(9) + bytes(2);
     let limits = SchedulerLimits { kept: 4, ..limits(4, 64, Some(limit)) };
     let mut scheduler = Scheduler::new(&model, limits);

@@ -74,6 +74,13 @@ impl GgufModel {
         &self.shared.threads
     }
 
+    /// Computes, on the model's threads if a pass over so many tokens is worth it; they
+    /// are then awake for all of it.
+    pub(crate) fn run<R: Send>(&self, tokens: usize, compute: impl FnOnce() -> R + Send) -> R {
+        let Shared { network, threads, .. } = &*self.shared;
+        threads.run(network.work_per_token().saturating_mul(tokens), compute)
+    }
+
     /// Loads the model of a GGUF file.
     ///
     /// # Errors
@@ -167,12 +174,7 @@ pub struct Session {
 
 impl Clone for Session {
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            state: self.state.clone(),
-            scratch: Scratch::default(),
-            logits: Vec::new(),
-        }
+        self.fork_at(self.len())
     }
 }
 
@@ -217,13 +219,12 @@ impl Session {
     /// # Ok::<(), logitchain_engine::EngineError>(())
     /// ```
     pub fn fork_at(&self, position: usize) -> Self {
-        let mut fork = self.clone();
-        if position < self.len() {
-            fork.rewind(position);
-            // What was forgotten still has its memory, which a copy has not.
-            fork = fork.clone();
+        Self {
+            shared: Arc::clone(&self.shared),
+            state: self.state.prefix(position),
+            scratch: Scratch::default(),
+            logits: Vec::new(),
         }
-        fork
     }
 
     fn forward_in_chunks(&mut self, tokens: &[TokenId], chunk: usize) -> Result<(), EngineError> {

@@ -73,6 +73,16 @@ impl State {
         numbers.saturating_mul(config.layers.len() * config.kv_heads * size)
     }
 
+    /// Its first tokens, at most so many.
+    pub(crate) fn prefix(&self, positions: usize) -> Self {
+        let positions = self.positions.min(positions);
+        let layers = self.layers.iter().map(|layer| match layer {
+            Heads::F16(heads) => Heads::F16(heads.iter().map(|h| h.prefix(positions)).collect()),
+            Heads::F32(heads) => Heads::F32(heads.iter().map(|h| h.prefix(positions)).collect()),
+        });
+        Self { positions, layers: layers.collect() }
+    }
+
     /// Makes room for a text of so many tokens, and for no more.
     pub(crate) fn reserve(&mut self, positions: usize) {
         for layer in &mut self.layers {
@@ -153,6 +163,12 @@ impl<T: Stored> Head<T> {
         let (keys, values) = (key_room(positions, self.width), positions * self.value_width());
         self.keys.reserve_exact(keys.saturating_sub(self.keys.len()));
         self.values.reserve_exact(values.saturating_sub(self.values.len()));
+    }
+
+    fn prefix(&self, positions: usize) -> Self {
+        let keys = self.keys[..key_room(positions, self.width)].to_vec();
+        let values = self.values[..positions * self.value_width()].to_vec();
+        Self { keys, values, width: self.width }
     }
 
     fn truncate(&mut self, positions: usize) {
