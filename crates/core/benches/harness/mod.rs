@@ -179,7 +179,7 @@ pub(crate) fn how_to_read() -> &'static str {
 /// The greatest logit, by the fastest plain read that AVX2 can do: eight vectors
 /// at a time, and nothing but their maximum.
 #[allow(unsafe_code, reason = "code for vectors may only run where they are")]
-fn maximum(logits: &[f32]) -> f32 {
+pub(crate) fn maximum(logits: &[f32]) -> f32 {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the machine has just said that it has it.

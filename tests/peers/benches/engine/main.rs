@@ -10,7 +10,7 @@
 use std::{env, fs, hint::black_box, num::NonZero, path::Path, process::Command, time::Instant};
 
 use logitchain_core::TokenId;
-use logitchain_engine::{GgufModel, LoadOptions, Model as _, Session};
+use logitchain_engine::{GgufModel, JointStep, LoadOptions, Model as _, Session};
 use logitchain_peers::{
     llama::{Context, Model},
     models,
@@ -22,8 +22,14 @@ const PROMPT: usize = 256;
 /// How many tokens follow, one by one.
 const STEPS: usize = 64;
 
-/// The whole text: after those, as many come eight at a time.
-const LENGTH: usize = PROMPT + 2 * STEPS;
+/// How many texts are then continued side by side, each from what there is.
+const TEXTS: usize = 8;
+
+/// By how many tokens.
+const JOINT_STEPS: usize = 16;
+
+/// The longest text.
+const LENGTH: usize = PROMPT + STEPS + JOINT_STEPS;
 
 /// How often the programs take turns.
 const TURNS: usize = 5;
@@ -87,57 +93,116 @@ fn load(path: &Path) {
 
 /// A text in one of the programs.
 trait Text {
+    fn clear(&mut self);
+
     fn forward(&mut self, tokens: &[u32]);
+
+    /// Makes [`TEXTS`] of it.
+    fn multiply(&mut self);
+
+    /// Appends a token to each of these.
+    fn forward_all(&mut self, tokens: &[u32]);
 }
 
-impl Text for Session {
+struct Ours {
+    text: Session,
+    texts: Vec<Session>,
+    step: JointStep,
+}
+
+impl Ours {
+    fn new(model: &GgufModel) -> Self {
+        Self { text: model.session(), texts: Vec::new(), step: JointStep::default() }
+    }
+}
+
+impl Text for Ours {
+    fn clear(&mut self) {
+        self.text.rewind(0);
+    }
+
     fn forward(&mut self, tokens: &[u32]) {
         let tokens: Vec<TokenId> = tokens.iter().copied().map(TokenId).collect();
-        black_box(logitchain_engine::Model::forward(self, &tokens).expect("a text that fits"));
+        black_box(self.text.forward(&tokens).expect("a text that fits"));
+    }
+
+    fn multiply(&mut self) {
+        self.texts = vec![self.text.clone(); TEXTS];
+    }
+
+    fn forward_all(&mut self, tokens: &[u32]) {
+        let tokens: Vec<[TokenId; 1]> = tokens.iter().map(|&token| [TokenId(token)]).collect();
+        let mut texts: Vec<(&mut Session, &[TokenId])> =
+            self.texts.iter_mut().zip(&tokens).map(|(text, token)| (text, &token[..])).collect();
+        black_box(self.step.forward(&mut texts).expect("texts that fit"));
     }
 }
 
 impl Text for Context<'_> {
+    fn clear(&mut self) {
+        Context::clear(self);
+    }
+
     fn forward(&mut self, tokens: &[u32]) {
         black_box(Context::forward(self, tokens));
     }
+
+    fn multiply(&mut self) {
+        Context::multiply(self, TEXTS);
+    }
+
+    fn forward_all(&mut self, tokens: &[u32]) {
+        black_box(Context::forward_all(self, tokens));
+    }
 }
 
-/// Tokens per second in a prompt, one by one after it, and eight by eight.
-fn rates(text: &mut dyn Text, size: usize) -> [f64; 3] {
-    // The same tokens for both, from all over the vocabulary.
-    let tokens: Vec<u32> = (0..LENGTH).map(|i| (i * 7919 % size) as u32).collect();
+/// The same tokens for both, from all over the vocabulary.
+fn tokens(size: usize) -> impl Iterator<Item = u32> {
+    (0..).map(move |i| (i * 7919 % size) as u32)
+}
+
+/// Tokens per second in a prompt, and one by one after it.
+fn rates(text: &mut dyn Text, size: usize) -> [f64; 2] {
+    let tokens: Vec<u32> = tokens(size).take(PROMPT + STEPS).collect();
     let (prompt, rest) = tokens.split_at(PROMPT);
-    let (one_by_one, eight_by_eight) = rest.split_at(STEPS);
+    text.clear();
     let first = seconds(|| text.forward(prompt));
-    let second = seconds(|| one_by_one.iter().for_each(|&token| text.forward(&[token])));
-    let third = seconds(|| eight_by_eight.chunks(8).for_each(|tokens| text.forward(tokens)));
-    [PROMPT as f64 / first, STEPS as f64 / second, STEPS as f64 / third]
+    let second = seconds(|| rest.iter().for_each(|&token| text.forward(&[token])));
+    [PROMPT as f64 / first, STEPS as f64 / second]
+}
+
+/// Tokens per second of many texts side by side, all together.
+fn joint_rate(text: &mut dyn Text, size: usize) -> f64 {
+    text.multiply();
+    let tokens: Vec<u32> = tokens(size).take(TEXTS * JOINT_STEPS).collect();
+    let time = seconds(|| tokens.chunks(TEXTS).for_each(|tokens| text.forward_all(tokens)));
+    tokens.len() as f64 / time
 }
 
 fn speed(path: &Path, threads: usize) {
     let model = ours(path, threads);
     let size = model.tokenizer().size();
-    let mut session = model.session();
+    let mut session = Ours::new(&model);
     let their_model = Model::load(path);
-    let length = LENGTH as u32;
-    let mut context = their_model.context_with_defaults(length, threads as i32);
-    let mut results: [[Vec<f64>; 3]; 2] = Default::default();
+    let mut context =
+        their_model.context_with_defaults(LENGTH as u32, TEXTS as u32, threads as i32);
+    let mut results: [[Vec<f64>; 4]; 2] = Default::default();
     for turn in 0..=TURNS {
-        session.rewind(0);
-        let first = rates(&mut session, size);
-        context.clear();
-        let second = rates(&mut context, size);
-        // The first one is for warming up.
-        if turn > 0 {
-            for (results, rates) in results.iter_mut().zip([first, second]) {
+        let texts: [&mut dyn Text; 2] = [&mut session, &mut context];
+        for (text, results) in texts.into_iter().zip(&mut results) {
+            let [prompt, one] = rates(text, size);
+            let joint = joint_rate(text, size);
+            // The first turn is for warming up.
+            if turn > 0 {
+                let rates = [prompt, one, joint, joint / one];
                 results.iter_mut().zip(rates).for_each(|(results, rate)| results.push(rate));
             }
         }
     }
     let [ours, theirs] = results.map(|results| results.map(median));
-    for (i, what) in ["prompt", "one by one", "eight by eight"].into_iter().enumerate() {
-        let what = format!("{what}, tokens/s, {threads} threads");
+    let what = ["prompt, tokens/s", "one text, tokens/s", "eight texts, tokens/s", "eight to one"];
+    for (i, what) in what.into_iter().enumerate() {
+        let what = format!("{what}, {threads} threads");
         row(&what, ours[i], theirs[i], ours[i] / theirs[i]);
     }
 }
@@ -153,17 +218,23 @@ fn resident(path: &Path) {
     let (ours, theirs) = (of("logitchain"), of("llama.cpp"));
     row("memory at the end, MB", ours, theirs, theirs / ours);
     let size = fs::metadata(path).expect("a file").len();
-    println!("(the file has {:.1} MB)", size as f64 / 1e6);
+    let cache = ours_cache(path);
+    println!("(the file has {:.1} MB, keys and values {:.1})", size as f64 / 1e6, cache);
+}
+
+/// The megabytes of that text's keys and values.
+fn ours_cache(path: &Path) -> f64 {
+    ours(path, 1).cache_bytes(PROMPT + STEPS) as f64 / 1e6
 }
 
 /// Prints the most memory that the process held, in megabytes.
 fn memory(program: &str, path: &Path) {
     if program == "logitchain" {
         let model = ours(path, 2);
-        rates(&mut model.session(), model.tokenizer().size());
+        rates(&mut Ours::new(&model), model.tokenizer().size());
     } else {
         let model = Model::load(path);
-        let mut context = model.context_with_defaults(LENGTH as u32, 2);
+        let mut context = model.context_with_defaults(LENGTH as u32, 1, 2);
         rates(&mut context, model.size());
     }
     let status = fs::read_to_string("/proc/self/status").expect("Linux");

@@ -177,18 +177,19 @@ impl Model {
         Context { raw: NonNull::new(raw).expect("a context"), model: self, pool: None }
     }
 
-    /// A fresh context as llama.cpp makes it unless told otherwise, for texts
+    /// A fresh context as llama.cpp makes it unless told otherwise, for so many texts
     /// of at most `length` tokens, whose threads stay from one call to the next.
     ///
     /// # Panics
     ///
     /// If llama.cpp cannot make it.
-    pub fn context_with_defaults(&self, length: u32, threads: i32) -> Context<'_> {
+    pub fn context_with_defaults(&self, length: u32, texts: u32, threads: i32) -> Context<'_> {
         // SAFETY: the model outlives the context, by the lifetime; the context
         // outlives none of the pool's uses, and goes first.
         unsafe {
             let mut params = sys::llama_context_default_params();
-            params.n_ctx = length;
+            params.n_ctx = length * texts;
+            params.n_seq_max = texts;
             params.n_batch = length;
             params.n_threads = threads;
             params.n_threads_batch = threads;
@@ -243,17 +244,50 @@ impl Context<'_> {
     ///
     /// If llama.cpp cannot evaluate them.
     pub fn forward_each(&mut self, tokens: &[u32]) -> Vec<Vec<f32>> {
+        self.append(tokens, |_| 0);
+        let logits = |at| {
+            // SAFETY: the logits of all these tokens live until the next call.
+            unsafe {
+                let logits = sys::llama_get_logits_ith(self.raw.as_ptr(), at);
+                std::slice::from_raw_parts(logits, self.model.size()).to_vec()
+            }
+        };
+        (0..tokens.len() as i32).map(logits).collect()
+    }
+
+    /// Makes so many texts of the first one.
+    pub fn multiply(&mut self, texts: usize) {
+        // SAFETY: the context is alive, and has room for so many.
+        unsafe {
+            let memory = sys::llama_get_memory(self.raw.as_ptr());
+            for text in 1..texts {
+                sys::llama_memory_seq_rm(memory, text as i32, -1, -1);
+                sys::llama_memory_seq_cp(memory, 0, text as i32, -1, -1);
+            }
+        }
+    }
+
+    /// Appends a token to each of several texts.
+    ///
+    /// # Panics
+    ///
+    /// If llama.cpp cannot evaluate them.
+    pub fn forward_all(&mut self, tokens: &[u32]) {
+        self.append(tokens, |at| at as i32);
+    }
+
+    /// Appends tokens to texts, and has the logits after each computed.
+    fn append(&mut self, tokens: &[u32], text: impl Fn(usize) -> i32) {
         let count = i32::try_from(tokens.len()).expect("a batch that fits");
         // SAFETY: the batch has room for `count` tokens of one sequence each, and
         // is freed after its last use. Without positions, llama.cpp counts on.
-        // The logits of all its tokens live until the next call.
         unsafe {
             let mut batch = sys::llama_batch_init(count, 0, 1);
             batch.n_tokens = count;
             for (at, token) in tokens.iter().enumerate() {
                 *batch.token.add(at) = *token as i32;
                 *batch.n_seq_id.add(at) = 1;
-                **batch.seq_id.add(at) = 0;
+                **batch.seq_id.add(at) = text(at);
                 *batch.logits.add(at) = 1;
             }
             let positions = std::mem::replace(&mut batch.pos, std::ptr::null_mut());
@@ -261,11 +295,6 @@ impl Context<'_> {
             batch.pos = positions;
             sys::llama_batch_free(batch);
             assert_eq!(status, 0, "llama.cpp evaluates {count} tokens");
-            let logits = |at| {
-                let logits = sys::llama_get_logits_ith(self.raw.as_ptr(), at);
-                std::slice::from_raw_parts(logits, self.model.size()).to_vec()
-            };
-            (0..count).map(logits).collect()
         }
     }
 
