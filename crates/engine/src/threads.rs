@@ -15,7 +15,12 @@ use crate::EngineError;
 
 /// Handing work to other threads pays from about this many multiplications
 /// on.
+#[cfg(not(test))]
 const WORTH_SHARING: usize = 300_000;
+
+/// The models of tests are small, and are to be divided nevertheless.
+#[cfg(test)]
+const WORTH_SHARING: usize = 100;
 
 /// How often a thread looks for work in vain before it lets others run: some
 /// tens of microseconds.
@@ -216,8 +221,8 @@ mod tests {
         assert_eq!(alone.run(usize::MAX, || alone.split(usize::MAX)), Split::Whole);
         let two = Threads::new(2).unwrap();
         assert_eq!(two.run(usize::MAX, || two.split(usize::MAX)), Split::Parts(4));
-        assert_eq!(two.run(usize::MAX, || two.split(1000)), Split::Whole);
+        assert_eq!(two.run(usize::MAX, || two.split(WORTH_SHARING - 1)), Split::Whole);
         // The whole was not worth the way to the pool.
-        assert_eq!(two.run(1000, || two.split(usize::MAX)), Split::Whole);
+        assert_eq!(two.run(WORTH_SHARING, || two.split(usize::MAX)), Split::Whole);
     }
 }

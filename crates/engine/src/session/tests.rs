@@ -1,5 +1,11 @@
+use proptest::{collection::vec, prelude::*};
+
 use super::*;
 use crate::Special;
+
+#[allow(dead_code, clippy::duplicate_mod, reason = "they are also the tests' of the whole crate")]
+#[path = "../../tests/architectures/models.rs"]
+mod models;
 
 fn embedded_on(threads: usize) -> GgufModel {
     let options = LoadOptions {
@@ -62,7 +68,7 @@ fn neither_slices_nor_chunks_nor_threads_change_a_bit() {
     }
     let expected = bits(session.forward(&text[99..]).unwrap());
 
-    for threads in [1, 2] {
+    for threads in [1, 2, 8] {
         let model = embedded_on(threads);
         for chunk in [1, 3, 8, 64, 100] {
             let mut session = model.session();
@@ -189,36 +195,54 @@ fn the_embedded_model_writes_what_it_has_read() {
     );
 }
 
-#[test]
-fn sessions_side_by_side_have_the_bits_that_each_has_alone() {
-    let text = long_text();
-    for threads in [1, 2] {
-        let model = embedded_on(threads);
-        let mut step = JointStep::default();
-        let mut together: Vec<Session> = (0..4).map(|_| model.session()).collect();
-        let mut alone: Vec<Session> = (0..4).map(|_| model.session()).collect();
-        let mut at = [0; 4];
-        // Some read a prompt while others write token by token, and change places.
-        for round in 0..12 {
-            let mut texts = Vec::new();
-            for (n, session) in together.iter_mut().enumerate() {
-                let slice = [1, 1 + round % 5, 7, 1 + n][(n + round) % 4];
-                let tokens = &text[at[n] % 60..][..slice];
-                at[n] += slice;
-                texts.push((session, tokens));
-            }
-            let expected: Vec<_> = texts
-                .iter()
-                .zip(&mut alone)
-                .map(|((_, tokens), session)| bits(session.forward(tokens).unwrap()))
-                .collect();
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Of each architecture: texts of any length in any company, in any order, on any
+    /// number of threads. What is expected comes from a session alone on one thread,
+    /// which reads one token after the other.
+    #[test]
+    fn no_company_and_no_thread_changes_a_bit(
+        rounds in vec((Just([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).prop_shuffle(), 1_usize..=10), 1..5),
+        slices in vec(1_usize..20, 50),
+        threads in prop::sample::select(&[1, 2, 3, 8][..]),
+        cache in prop::sample::select(&[CacheType::F16, CacheType::F32][..]),
+        ids in vec(3_u32..259, 400),
+    ) {
+        for models::Case { name, bytes } in models::cases() {
+            let load = |threads| {
+                let options = LoadOptions { threads: NonZero::new(threads), cache, context: None };
+                GgufModel::from_gguf(&Gguf::from_bytes(bytes.clone()).unwrap(), &options).unwrap()
+            };
+            let (model, other) = (load(threads), load(1));
             let size = model.tokenizer().size();
-            let logits = step.forward(&mut texts).unwrap();
-            let found: Vec<_> = logits.chunks(size).map(bits).collect();
-            assert_eq!(found, expected, "{threads} threads, round {round}");
-            // Rows for some of them are those rows.
-            for (session, other) in alone.iter_mut().zip(&together) {
-                assert_eq!(session.position(), other.position());
+            let mut together: [Session; 10] = std::array::from_fn(|_| model.session());
+            let mut alone: [Session; 10] = std::array::from_fn(|_| other.session());
+            let (mut step, mut tokens) = (JointStep::default(), ids.iter().copied().map(TokenId));
+            let mut slices = slices.iter().copied().cycle();
+            for (order, count) in &rounds {
+                let mut pieces: Vec<(usize, Vec<TokenId>)> = Vec::new();
+                for text in &order[..*count] {
+                    let slice = tokens.by_ref().take(slices.next().unwrap()).collect();
+                    pieces.push((*text, slice));
+                }
+                pieces.retain(|(_, slice)| !slice.is_empty());
+                let mut expected = Vec::new();
+                for (text, slice) in &pieces {
+                    for token in slice {
+                        alone[*text].forward(std::slice::from_ref(token)).unwrap();
+                    }
+                    expected.push(bits(&alone[*text].logits));
+                }
+                let mut sessions: Vec<Option<&mut Session>> =
+                    together.iter_mut().map(Some).collect();
+                let mut texts: Vec<(&mut Session, &[TokenId])> = pieces
+                    .iter()
+                    .map(|(text, slice)| (sessions[*text].take().unwrap(), &slice[..]))
+                    .collect();
+                let logits = step.forward(&mut texts).unwrap();
+                let found: Vec<_> = logits.chunks(size).map(bits).collect();
+                prop_assert_eq!(&found, &expected, "{}: {} threads", name, threads);
             }
         }
     }
