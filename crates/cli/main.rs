@@ -18,6 +18,7 @@ mod input;
 mod input_error;
 mod list;
 mod logits;
+mod logits_error;
 mod many;
 mod model_args;
 mod output;

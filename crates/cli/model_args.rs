@@ -7,7 +7,10 @@ use std::{
 use clap::Args;
 use logitchain_engine::{CacheType, EMBEDDED_GGUF, EngineError, Gguf, GgufModel, LoadOptions};
 
-use crate::{count::count, input, logits::EMBEDDED, report::Failure};
+use crate::{count::count, input, report::Failure};
+
+/// The name of the model in the program.
+pub(crate) const EMBEDDED: &str = "logitchain-tiny, in the program";
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {

@@ -6,7 +6,7 @@ use logitchain_core::{ChainError, CompareError, DistributionError, SampleError, 
 use logitchain_engine::EngineError;
 use thiserror::Error;
 
-use crate::{input_error::InputError, logits::LogitsError};
+use crate::{input_error::InputError, logits_error::LogitsError};
 
 /// Why the program ends early.
 ///

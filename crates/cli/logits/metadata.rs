@@ -1,7 +1,6 @@
 use std::collections::HashMap;
 
-/// The name of the model in the program.
-pub(crate) const EMBEDDED: &str = "logitchain-tiny, in the program";
+use logitchain_core::TokenId;
 
 /// The key of the model's name.
 pub(super) const MODEL: &str = "model";
@@ -9,7 +8,7 @@ pub(super) const MODEL: &str = "model";
 /// What a recording notes about how it came to be.
 #[derive(Debug)]
 pub(crate) struct Metadata {
-    /// The name of the model's file, or [`EMBEDDED`].
+    /// The name of the model's file, or [`EMBEDDED`](crate::model_args::EMBEDDED).
     pub(crate) model: String,
     /// The stages, as `--samplers` takes them.
     pub(crate) chain: String,
@@ -25,4 +24,14 @@ impl Metadata {
         let entries = [(MODEL, &**model), ("chain", chain), ("seed", &seed), ("rng", rng)];
         entries.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
     }
+}
+
+/// What a file says besides its logits.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// Chosen at each step.
+    pub(super) tokens: Option<Vec<TokenId>>,
+    pub(super) prompt: Vec<TokenId>,
+    /// The name of the model, as in [`Metadata`].
+    pub(super) model: Option<String>,
 }

@@ -2,7 +2,6 @@
 //! file that holds a row of them for every token of a text.
 
 mod element;
-mod error;
 mod metadata;
 mod npy;
 mod recording;
@@ -22,8 +21,7 @@ use logitchain_engine::{EngineError, GgufModel, Model as _, Special, prompt_toke
 
 use self::typed::TypedLogits;
 pub(crate) use self::{
-    error::LogitsError,
-    metadata::{EMBEDDED, Metadata},
+    metadata::Metadata,
     recording::Recording,
     safetensors::{LOGITS, PROMPT, TOKENS},
 };

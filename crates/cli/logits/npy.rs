@@ -6,7 +6,8 @@ use std::{
     io::{Read as _, Seek as _},
 };
 
-use super::{LogitsError, element::Element, rows::Rows};
+use super::{element::Element, rows::Rows};
+use crate::logits_error::LogitsError;
 
 /// What every such file begins with.
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";

@@ -6,8 +6,8 @@ use std::{
 
 use logitchain_core::TokenId;
 
-use super::{LogitsError, metadata::EMBEDDED, npy, rows::Rows, safetensors};
-use crate::{input, report::Failure};
+use super::{metadata::Notes, npy, rows::Rows, safetensors};
+use crate::{input, logits_error::LogitsError, model_args::EMBEDDED, report::Failure};
 
 /// The logits of every step of a text, and what is known of the text.
 #[derive(Debug)]
@@ -22,16 +22,6 @@ pub(crate) struct Recording {
 enum Source {
     Typed(Vec<f32>),
     File(Rows),
-}
-
-/// What a file says besides its logits.
-#[derive(Debug, Default)]
-pub(super) struct Notes {
-    /// Chosen at each step.
-    pub(super) tokens: Option<Vec<TokenId>>,
-    pub(super) prompt: Vec<TokenId>,
-    /// The name of the model, as in [`Metadata`].
-    pub(super) model: Option<String>,
 }
 
 impl Recording {

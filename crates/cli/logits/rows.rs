@@ -3,7 +3,8 @@ use std::{
     io::{Read as _, Seek as _, SeekFrom},
 };
 
-use super::{LogitsError, element::Element};
+use super::element::Element;
+use crate::logits_error::LogitsError;
 
 /// The logits of a file, read a step at a time.
 #[derive(Debug)]

@@ -11,7 +11,12 @@ use safetensors::{
     tensor::{Metadata, TensorInfo},
 };
 
-use super::{LogitsError, element::Element, metadata::MODEL, recording::Notes, rows::Rows};
+use super::{
+    element::Element,
+    metadata::{MODEL, Notes},
+    rows::Rows,
+};
+use crate::logits_error::LogitsError;
 
 /// The tensors of a recording.
 pub(crate) const LOGITS: &str = "logits";

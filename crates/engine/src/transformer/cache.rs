@@ -6,7 +6,7 @@ use half::f16;
 
 use super::{
     Config,
-    attention::{LANES, Vectors},
+    vectors::{LANES, Vectors},
 };
 
 /// How a text's keys and values are remembered.

@@ -15,6 +15,7 @@ mod rope;
 mod tensors;
 #[cfg(test)]
 mod tests;
+mod vectors;
 
 pub use self::cache::CacheType;
 pub(crate) use self::{

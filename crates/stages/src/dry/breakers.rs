@@ -21,9 +21,19 @@ impl Breakers {
     const MAX_TAIL: usize = 20;
 
     pub(super) fn new(texts: &[String], vocab: &dyn Vocab) -> Result<Self, ParamError> {
-        let mut breakers = Self { tails: HashMap::default() };
+        let mut breakers = Self::unused(texts)?;
+        if texts != ["none"] {
+            texts.iter().for_each(|text| breakers.add(text.as_bytes(), vocab));
+        }
+        Ok(breakers)
+    }
+
+    /// Of texts that could be breakers none, for who does not look for them: the whole
+    /// vocabulary must be read to find them.
+    pub(super) fn unused(texts: &[String]) -> Result<Self, ParamError> {
+        let none = Self { tails: HashMap::default() };
         if texts == ["none"] {
-            return Ok(breakers);
+            return Ok(none);
         }
         for text in texts {
             if text == "none" {
@@ -39,9 +49,8 @@ impl Breakers {
                     format!("has one of {bytes} bytes, `{start}…`; at most 40 are allowed");
                 return Err(ParamError::new("breakers", problem));
             }
-            breakers.add(text.as_bytes(), vocab);
         }
-        Ok(breakers)
+        Ok(none)
     }
 
     fn add(&mut self, breaker: &[u8], vocab: &dyn Vocab) {

@@ -86,7 +86,10 @@ impl Stage for Dry {
         if self.base < 1.0 {
             return Err(ParamError::new("base", format!("must be at least 1, got {}", self.base)));
         }
-        let breakers = Breakers::new(&self.breakers, cx.vocab())?;
+        let breakers = match self.is_neutral() {
+            true => Breakers::unused(&self.breakers)?,
+            false => Breakers::new(&self.breakers, cx.vocab())?,
+        };
         let base = self.base as f32;
         // Beyond this exponent the penalty overflows an f32, whose logarithm
         // ends here.

@@ -6,9 +6,14 @@
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
-use super::vectors::{Avx2, Avx512};
-use super::vectors::{LANES, Portable, Vectors};
-use crate::{transformer::cache::Stored, weights::Simd};
+use crate::transformer::vectors::{Avx2, Avx512};
+use crate::{
+    transformer::{
+        cache::Stored,
+        vectors::{LANES, Portable, Vectors},
+    },
+    weights::Simd,
+};
 
 /// The products of `N` queries with keys that lie as [`Head`](super::Head) says, times
 /// a scale. Every query gets as many numbers as there are keys.

@@ -1,13 +1,14 @@
 //! How tokens look at those before them.
 
 mod kernels;
-mod vectors;
 
 use std::ops::Range;
 
 use self::kernels::{add_weighted, scores};
-pub(super) use self::vectors::{LANES, Vectors};
-use super::cache::{Head, Heads, Stored};
+use super::{
+    cache::{Head, Heads, Stored},
+    vectors::LANES,
+};
 use crate::{
     math::{soft_cap, softmax},
     weights::Simd,

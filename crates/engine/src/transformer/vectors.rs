@@ -9,10 +9,10 @@ use half::f16;
 use crate::weights::from_f16;
 
 /// How many numbers stand side by side.
-pub(in crate::transformer) const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// What instructions do with [`LANES`] numbers at a time. All give the same bits.
-pub(in crate::transformer) trait Vectors: Copy {
+pub(super) trait Vectors: Copy {
     type Vector: Copy;
 
     fn fill(self, number: f32) -> Self::Vector;
