@@ -2,7 +2,7 @@ use logitchain_core::TokenId;
 
 use super::{
     Config, Layer, State, Transformer,
-    attention::{Look, Query},
+    attention::{Look, Sharing, Task},
     rope::{Rope, Rotation},
 };
 use crate::{
@@ -53,17 +53,6 @@ struct Rows {
 /// What is done to a number between two products takes as long as so many
 /// multiplications.
 const WORK: usize = 32;
-
-/// Of so many tokens in a row, a head's queries are answered in one go.
-const TOKENS: usize = 16;
-
-/// Queries of heads that share keys, of a text's tokens in a row.
-struct Task<'a> {
-    piece: usize,
-    /// The one with the keys.
-    head: usize,
-    queries: Vec<Query<'a>>,
-}
 
 impl Transformer {
     /// About how many multiplications a token takes.
@@ -182,59 +171,50 @@ impl Transformer {
         }
 
         let out = batch.refill(places.len(), queries * width);
-        let look = Look { scale: self.config.attention_scale, cap: self.config.attention_cap };
+        self.look_back(layer, index, pieces, places, query, threads, out);
+        multiply(threads, batch, [(&layer.attention_output, &mut *change)]);
+        add_to_each(change, layer.attention_output_bias.as_deref());
+        self.normalise_each(change, layer.attention_post_norm.as_deref(), spare);
+        add(hidden, change);
+    }
+
+    /// Answers the queries of all tokens.
+    #[allow(clippy::too_many_arguments, reason = "a part of what attends")]
+    fn look_back(
+        &self,
+        layer: &Layer,
+        index: usize,
+        pieces: &[Piece<'_>],
+        places: &[Place],
+        query: &[f32],
+        threads: &Threads,
+        out: &mut [f32],
+    ) {
+        let Config { heads: queries, kv_heads: count, head_width: width, .. } = self.config;
         // Twice as many multiplications, and several times as many bytes for each
         // as in a product with weights.
         let seen: usize = places.iter().map(|place| place.position + 1).sum();
         let split = threads.split(4 * seen * queries * width);
-        // As many heads as share keys look together, unless threads would lack work.
-        let shared = queries / count;
-        let texts = pieces.len() * count;
-        let fewer = |parts: usize| shared.div_ceil(parts.div_ceil(texts));
+        let sharing = Sharing { heads: queries, kv_heads: count };
         let together = match split {
-            Split::Whole => shared,
-            Split::Parts(parts) => {
-                (1..=fewer(parts)).rev().find(|n| shared.is_multiple_of(*n)).unwrap_or(1)
-            }
+            Split::Whole => sharing.whole(),
+            Split::Parts(parts) => sharing.in_parts(parts.div_ceil(pieces.len() * count)),
         };
-        let units = queries / together;
-        let mut tasks: Vec<Task<'_>> = Vec::new();
-        let all = query.chunks_exact(together * width).zip(out.chunks_exact_mut(together * width));
-        for (at, (query, out)) in all.enumerate() {
-            let Place { piece, position } = places[at / units];
-            let unit = at % units;
-            let begins = match tasks.last() {
-                Some(last) => last.piece != piece || last.queries.len() >= TOKENS * together,
-                None => true,
-            };
-            if unit == 0 && begins {
-                let head = |unit: usize| unit * together / shared;
-                tasks.extend((0..units).map(|unit| Task {
-                    piece,
-                    head: head(unit),
-                    queries: Vec::new(),
-                }));
-            }
+        let tokens = places.iter().map(|&Place { piece, position }| {
             let end = position + 1;
             let start = layer.config.window.map_or(0, |window| end.saturating_sub(window));
-            let heads = query.chunks_exact(width).zip(out.chunks_exact_mut(width));
-            let queries = heads.map(|(numbers, out)| Query { numbers, tokens: start..end, out });
-            let at = tasks.len() - units + unit;
-            tasks[at].queries.extend(queries);
-        }
+            (piece, start..end)
+        });
+        let tasks = sharing.tasks(together, tokens, query, out);
+        let look = Look { scale: self.config.attention_scale, cap: self.config.attention_cap };
         let answer = |mut task: Task<'_>| {
-            let heads = &pieces[task.piece].state.layers[index];
+            let heads = &pieces[task.text].state.layers[index];
             look.back(heads, task.head, &mut task.queries);
         };
         match split {
             Split::Whole => tasks.into_iter().for_each(answer),
             Split::Parts(_) => threads.for_each(tasks, answer),
         }
-
-        multiply(threads, batch, [(&layer.attention_output, &mut *change)]);
-        add_to_each(change, layer.attention_output_bias.as_deref());
-        self.normalise_each(change, layer.attention_post_norm.as_deref(), spare);
-        add(hidden, change);
     }
 
     fn feed_forward(&self, layer: &Layer, threads: &Threads, scratch: &mut Scratch) {

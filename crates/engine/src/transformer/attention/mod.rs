@@ -1,10 +1,12 @@
 //! How tokens look at those before them.
 
 mod kernels;
+mod tasks;
 
 use std::ops::Range;
 
 use self::kernels::{add_weighted, scores};
+pub(super) use self::tasks::{Sharing, Task};
 use super::{
     cache::{Head, Heads, Stored},
     vectors::LANES,
