@@ -1081,6 +1081,8 @@ fn what_a_model_recommends_holds_below_flags_lists_and_chain_files() {
     let chain = file("below.toml", "[[stage]]\nuse = \"top_k\"\n[[stage]]\nuse = \"dist\"\n");
     let chain = run(&["--chain", &chain]);
     assert!(!chain.stderr.contains("recommended by the model"), "{chain:?}");
+    let note = "note: the model recommends top_k=1, temp=0.7; the chain file says otherwise";
+    assert!(chain.stderr.contains(note), "{chain:?}");
     assert_ne!(chain.text(), likely);
 }
 
@@ -1101,11 +1103,19 @@ fn a_recommended_sequence_is_the_chain_where_none_is_given() {
     let list = run(&["--samplers", "top_k;min_p"]);
     assert_eq!(list.told("recommended by the model: "), "min_p=0.25");
     let message = run(&["--top-k", "5"]).error(2);
-    assert!(message.contains("belongs to `top_k`, which is not in the chain"), "{message}");
+    let whose = "which is not in the chain `min_p;temperature;dist` that the model recommends";
+    assert!(message.contains(&format!("belongs to `top_k`, {whose}")), "{message}");
 
-    let keys = [("general.sampling.mirostat", 5, 2_i32.to_le_bytes().to_vec())];
+    let keys = [
+        ("general.sampling.sequence", 8, text_value("min_p;temperature")),
+        ("general.sampling.mirostat", 5, 2_i32.to_le_bytes().to_vec()),
+    ];
     let model = model_with("mirostat.gguf", &keys);
     let followed = program(&["run", "x", "-n", "3", "-m", &model]);
+    assert_eq!(
+        followed.told("note: "),
+        "the model's sequence=min_p;temperature gives way to its mirostat=2"
+    );
     assert_eq!(followed.told("sampler chain: "), "logits -> temp-ext -> mirostat-v2");
 }
 
@@ -1114,7 +1124,8 @@ fn a_recommendation_that_cannot_be_followed_is_an_error_that_names_its_source() 
     let model = model_with("wrong.gguf", &[("general.sampling.top_p", 6, float(7.0))]);
     let message = run(&["-m", &model]).error(2);
     assert!(
-        message.starts_with("general.sampling in the model's file: ") && message.contains("top_p"),
+        message.starts_with("general.sampling in the model's file (--samplers or --chain")
+            && message.contains("top_p"),
         "{message}"
     );
     let model = model_with("typed.gguf", &[("general.sampling.top_p", 8, text_value("0.9"))]);

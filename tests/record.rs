@@ -100,6 +100,21 @@ fn a_recording_explains_every_token_as_the_model_would() {
 }
 
 #[test]
+fn another_chain_than_the_recorded_one_is_told() {
+    let path = free("chain.safetensors");
+    let chain = ["--samplers", "temperature{t=1.5}", "--seed", "7"];
+    record(&[&["-o", &path], &chain[..]].concat()).text();
+    let explain = ["explain", "--logits-file", &path];
+    let note = "note: the tokens were recorded with --samplers 'temperature{t=1.5,";
+    let other = program(&explain);
+    let told = other.stderr.lines().find(|line| line.starts_with(note));
+    let told = told.unwrap_or_else(|| panic!("{other:?}"));
+    assert!(told.ends_with("dist' --seed 7, which is not this chain"), "{told}");
+    let same = program(&[&explain[..], &chain].concat());
+    assert!(!same.stderr.contains("note: "), "{same:?}");
+}
+
+#[test]
 fn texts_are_shown_only_for_the_model_that_is_known() {
     let model = file("known.gguf", EMBEDDED_GGUF);
     let path = free("known.safetensors");

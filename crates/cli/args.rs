@@ -157,7 +157,8 @@ pub(crate) struct RunArgs {
     /// the first is the one that is written without this flag
     ///
     /// The prompt is read once. Where a text cannot be continued, the others are
-    /// written all the same, and the exit code is 1.
+    /// written all the same, and the exit code is 1. `batch` gives the texts as
+    /// lines of JSON.
     #[arg(
         long,
         value_name = "N",

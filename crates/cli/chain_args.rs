@@ -127,7 +127,8 @@ enum Origin {
 }
 
 /// Where a model's file recommends how to sample.
-const RECOMMENDED: &str = "general.sampling in the model's file";
+const RECOMMENDED: &str =
+    "general.sampling in the model's file (--samplers or --chain take its place)";
 
 impl Origin {
     fn fault(&self, source: ChainError) -> Failure {
@@ -277,6 +278,15 @@ impl ChainPlan {
             tell(format!("note: the model's key `{key}` is unknown here, and not followed"));
         }
         if matches!(self.origin, Origin::File(_)) {
+            let order = recommended::stages(recommended);
+            let order = order.map(|(key, list)| recommended::order(key, &list));
+            let settings = recommended::settings(recommended).into_iter();
+            let all: Vec<String> =
+                order.into_iter().chain(settings.map(|setting| setting.to_string())).collect();
+            if !all.is_empty() {
+                let list = all.join(", ");
+                tell(format!("note: the model recommends {list}; the chain file says otherwise"));
+            }
             return Ok(());
         }
         let mut followed = Vec::new();
@@ -290,16 +300,16 @@ impl ChainPlan {
             written.map_err(|source| self.origin.fault(source))?;
             self.inserted = false;
             self.complete(registry)?;
-            followed.push(match key {
-                "sequence" => format!("sequence={list}"),
-                key => key.to_owned(),
-            });
+            followed.push(recommended::order(key, &list));
+            if let Some(sequence) = recommended.sequence.as_ref().filter(|_| key != "sequence") {
+                tell(format!("note: the model's sequence={sequence} gives way to its {key}"));
+            }
         }
         let mut without_stage = Vec::new();
         let said = std::mem::take(&mut self.config.stages);
         self.config.stages.clone_from(&said);
         for setting in recommended::settings(recommended) {
-            let text = format!("{}={}", setting.key, setting.value);
+            let text = setting.to_string();
             let places: Vec<usize> =
                 setting.stages.iter().flat_map(|stage| self.occurrences(stage, registry)).collect();
             let mut free =
@@ -451,8 +461,12 @@ impl ChainPlan {
                 let chain = self.build(registry, &NoVocab)?;
                 let written = chain.stages().iter().skip(usize::from(self.inserted));
                 let names: Vec<&str> = written.map(Link::name).collect();
+                let whose = match self.origin {
+                    Origin::Model => " that the model recommends; --samplers sets another",
+                    _ => "",
+                };
                 return Err(Failure::Usage(format!(
-                    "{} belongs to {stages}, which {is} not in the chain `{}`",
+                    "{} belongs to {stages}, which {is} not in the chain `{}`{whose}",
                     given.flag,
                     names.join(";")
                 )));

@@ -14,7 +14,8 @@ pub(crate) const EMBEDDED: &str = "logitchain-tiny, in the program";
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {
-    /// A GGUF file [default: the small model in the program]
+    /// A GGUF file, whose own recommendations for sampling go before the defaults
+    /// below [default: the small model in the program]
     #[arg(short, long, value_name = "MODEL.gguf")]
     pub(crate) model: Option<PathBuf>,
     /// Compute on so many threads [default: as many as the machine has, and one

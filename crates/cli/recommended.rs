@@ -1,5 +1,7 @@
 //! What a model's maker recommends, in the terms of a chain.
 
+use std::fmt;
+
 use logitchain_engine::RecommendedSampling;
 use toml::Value;
 
@@ -12,6 +14,12 @@ pub(crate) struct Setting {
     pub(crate) stages: &'static [&'static str],
     pub(crate) param: &'static str,
     pub(crate) value: Value,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
 }
 
 /// The values of parameters.
@@ -51,5 +59,13 @@ pub(crate) fn stages(recommended: &RecommendedSampling) -> Option<(&'static str,
         Some(1) => Some(("mirostat=1", "temperature;mirostat".to_owned())),
         Some(2) => Some(("mirostat=2", "temperature;mirostat_v2".to_owned())),
         _ => recommended.sequence.clone().map(|sequence| ("sequence", sequence)),
+    }
+}
+
+/// How messages name what [`stages`] gives.
+pub(crate) fn order(key: &str, list: &str) -> String {
+    match key {
+        "sequence" => format!("sequence={list}"),
+        key => key.to_owned(),
     }
 }

@@ -1,3 +1,5 @@
+use logitchain_core::Chain;
+
 /// A stage as in a list: `min_p{p=0.05,min_keep=0}`.
 pub(crate) fn stage(name: &str, params: &toml::Table) -> String {
     let params: Vec<String> =
@@ -6,6 +8,12 @@ pub(crate) fn stage(name: &str, params: &toml::Table) -> String {
         [] => name.to_owned(),
         params => format!("{name}{{{}}}", params.join(",")),
     }
+}
+
+/// A chain as `--samplers` takes it.
+pub(crate) fn list(chain: &Chain) -> String {
+    let stages = chain.stages().iter().map(|link| stage(link.name(), link.params()));
+    stages.collect::<Vec<_>>().join(";")
 }
 
 /// As written in a chain file, in one line, and shorter where nothing is lost:

@@ -9,11 +9,12 @@ use crate::{
     args::ExplainArgs,
     chain_args::ChainPlan,
     generate::announce,
-    output,
+    output::{self, tell},
     report::Failure,
     stage_flags::Given,
     table::{number, percent},
     token_text::named,
+    value::list,
     watch,
 };
 
@@ -52,6 +53,14 @@ pub(crate) fn explain(
     let mut logits = args.logits.open()?;
     let mut chain = logits.chain(plan, registry)?;
     let step = args.logits.step();
+    if let Some((recorded, seed)) = logits.recorded_chain()
+        && (recorded, seed) != (&*list(&chain), &*chain.seed().to_string())
+    {
+        tell(format!(
+            "note: the tokens were recorded with --samplers '{recorded}' --seed {seed}, which is \
+             not this chain"
+        ));
+    }
     if args.watch {
         announce(&chain);
         return watch::watch(&mut logits, step - 1, (&config, &chain), registry);

@@ -5,6 +5,10 @@ use logitchain_core::TokenId;
 /// The key of the model's name.
 pub(super) const MODEL: &str = "model";
 
+/// Those of its chain's stages, and of the seed.
+pub(super) const CHAIN: &str = "chain";
+pub(super) const SEED: &str = "seed";
+
 /// What a recording notes about how it came to be.
 #[derive(Debug)]
 pub(crate) struct Metadata {
@@ -21,7 +25,7 @@ impl Metadata {
     pub(crate) fn entries(&self) -> HashMap<String, String> {
         let Self { model, chain, seed, rng } = self;
         let seed = seed.to_string();
-        let entries = [(MODEL, &**model), ("chain", chain), ("seed", &seed), ("rng", rng)];
+        let entries = [(MODEL, &**model), (CHAIN, chain), (SEED, &seed), ("rng", rng)];
         entries.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
     }
 }
@@ -34,4 +38,6 @@ pub(super) struct Notes {
     pub(super) prompt: Vec<TokenId>,
     /// The name of the model, as in [`Metadata`].
     pub(super) model: Option<String>,
+    /// The stages and the seed, likewise.
+    pub(super) chain: Option<(String, String)>,
 }

@@ -163,6 +163,14 @@ impl LogitsArgs {
 }
 
 impl Logits {
+    /// The stages that chose recorded tokens, as `--samplers` takes them, and their seed.
+    pub(crate) fn recorded_chain(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Prompt { .. } => None,
+            Self::Recorded { recording, .. } => recording.chain(),
+        }
+    }
+
     /// The texts of the tokens; none if they are not known.
     pub(crate) fn vocab(&self) -> &dyn Vocab {
         match self {

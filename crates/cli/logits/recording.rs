@@ -77,6 +77,11 @@ impl Recording {
         self.notes.model.as_deref() == Some(EMBEDDED)
     }
 
+    /// The stages that chose the tokens, as `--samplers` takes them, and their seed.
+    pub(crate) fn chain(&self) -> Option<(&str, &str)> {
+        self.notes.chain.as_ref().map(|(chain, seed)| (&**chain, &**seed))
+    }
+
     /// As messages name it.
     pub(crate) fn place(&self) -> String {
         self.path.as_ref().map_or_else(|| "--logits".to_owned(), |p| format!("'{}'", p.display()))

@@ -13,7 +13,7 @@ use safetensors::{
 
 use super::{
     element::Element,
-    metadata::{MODEL, Notes},
+    metadata::{CHAIN, MODEL, Notes, SEED},
     rows::Rows,
 };
 use crate::logits_error::LogitsError;
@@ -78,9 +78,10 @@ pub(super) fn open(mut file: File) -> Result<(Rows, Notes), LogitsError> {
     {
         return Err(LogitsError::Tokens { tokens: tokens.len(), steps });
     }
-    let model = header.metadata().as_ref().and_then(|notes| notes.get(MODEL).cloned());
+    let note = |key| header.metadata().as_ref().and_then(|notes| notes.get(key).cloned());
+    let (model, chain) = (note(MODEL), note(CHAIN).zip(note(SEED)));
     let rows = Rows { file, start: start_of_logits, element, steps, vocabulary };
-    Ok((rows, Notes { tokens, prompt, model }))
+    Ok((rows, Notes { tokens, prompt, model, chain }))
 }
 
 /// The tensor of that name, or the only one.

@@ -9,7 +9,7 @@ use crate::{
     report::Failure,
     run::{self, Keep},
     stage_flags::Given,
-    value::stage,
+    value::list,
 };
 
 /// Continues a text, and saves the logits of each of its tokens.
@@ -40,10 +40,4 @@ pub(crate) fn record(
         Ok(Box::new(writer) as Box<dyn Keep>)
     };
     run::continue_text(&args.run, given, registry, Some(&start))
-}
-
-/// As `--samplers` takes it.
-fn list(chain: &Chain) -> String {
-    let stages = chain.stages().iter().map(|link| stage(link.name(), link.params()));
-    stages.collect::<Vec<_>>().join(";")
 }
