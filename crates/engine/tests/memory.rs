@@ -1,6 +1,7 @@
-//! What a vocabulary takes, in memory that is held and at most while it is read.
+//! What a vocabulary takes, in memory that is held and at most while it is read; and that
+//! a scheduler's limit holds in the middle of a step too.
 //!
-//! The limits are sums of what each token must have. Whatever does not grow with
+//! A vocabulary's limits are sums of what each token must have. Whatever does not grow with
 //! the vocabulary falls out, since two sizes are compared.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -14,8 +15,12 @@ use std::{
     cell::Cell,
 };
 
-use logitchain_core::{TokenId, Vocab as _};
-use logitchain_engine::{Gguf, GgufTokenizer, Special, Tokenizer as _};
+use logitchain_core::{ChainConfig, Registry, TokenId, Vocab as _};
+use logitchain_engine::{
+    GenerateOptions, Gguf, GgufModel, GgufTokenizer, Request, Scheduler, SchedulerLimits, Special,
+    Tokenizer as _,
+};
+use logitchain_stages as _;
 use test_file::TestFile;
 
 /// Counts the bytes that each thread has, and has had at most.
@@ -178,4 +183,36 @@ fn a_byte_level_vocabulary_has_each_fact_once() {
     let needed = common() + in_table(16.0);
     // Where the merge begins in the file.
     check("byte-level", per_token(byte_level), [needed, needed + TYPE + 4.0]);
+}
+
+/// The most bytes that the second of two requests with one prompt takes, beyond what is
+/// held without any text, if so many texts are kept.
+fn most_of_the_second(kept: usize, limit: usize) -> isize {
+    let model = GgufModel::embedded();
+    let registry = Registry::linked().unwrap();
+    let chain = ChainConfig::from_samplers("greedy").unwrap();
+    let chain = chain.build(&registry, model.tokenizer()).unwrap();
+    let mut limits = SchedulerLimits::default();
+    (limits.kept, limits.memory) = (kept, Some(limit));
+    let mut scheduler = Scheduler::new(&model, limits);
+    let without = HELD.get();
+    for _ in 0..2 {
+        MOST.set(HELD.get());
+        let prompt = (3..203).map(TokenId).collect();
+        let options = GenerateOptions { max_tokens: Some(10), ..GenerateOptions::default() };
+        scheduler.submit(Request { prompt, chain: chain.clone(), options }).unwrap();
+        while !scheduler.is_idle() {
+            scheduler.step().unwrap();
+        }
+    }
+    MOST.get() - without
+}
+
+#[test]
+fn a_kept_text_that_lends_its_beginning_is_never_there_twice() {
+    // The last token is never evaluated.
+    let limit = GgufModel::embedded().cache_bytes(209);
+    let [none, one] = [0, 1].map(|kept| most_of_the_second(kept, limit));
+    // Without it all else is the same, and more of the prompt is read at a time.
+    assert!(one <= none, "{one} bytes where a text is kept, {none} where none is, of {limit}");
 }

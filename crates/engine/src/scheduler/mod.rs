@@ -255,18 +255,20 @@ impl Scheduler {
         }
         if let Some(at) = self.reading.iter().position(|r| r.request == request) {
             self.used -= self.reading.remove(at).bytes;
-            // Those that waited for it look for another.
-            for at in at..self.reading.len() {
-                let (before, rest) = self.reading.split_at_mut(at);
-                let text = &mut rest[0];
-                if text.source.is_some_and(|source| source.request == request) {
-                    text.source = Source::of(&text.prompt, &self.writing, before);
-                }
-            }
-            return true;
+        } else if let Some(at) = self.writing.iter().position(|w| w.request == request) {
+            self.remove(at);
+        } else {
+            return false;
         }
-        let at = self.writing.iter().position(|w| w.request == request);
-        at.inspect(|at| self.remove(*at)).is_some()
+        // Those that waited for it look for another.
+        for at in 0..self.reading.len() {
+            let (before, rest) = self.reading.split_at_mut(at);
+            let text = &mut rest[0];
+            if text.source.is_some_and(|source| source.request == request) {
+                text.source = Source::of(&text.prompt, &self.writing, before);
+            }
+        }
+        true
     }
 
     fn remove(&mut self, row: usize) {
@@ -291,7 +293,7 @@ impl Scheduler {
         }
         // The threads that compute the pass are still awake when they sample.
         let read = if self.reading.is_empty() { 0 } else { self.limits.prompt_tokens.get() };
-        let tokens = self.writing.len() + read;
+        let tokens = self.writing.len().saturating_add(read);
         self.model.clone().run(tokens, || {
             self.forward()?;
             self.write(&mut events);

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, ops::RangeInclusive};
 use logitchain_core::TokenId;
 
 use super::{Reading, RequestId, Writing};
-use crate::Session;
+use crate::{Model as _, Session};
 
 /// What another text has is worth a step's wait and a copy where it is half of the
 /// prompt. Of a short one it must be so many tokens, and of a long one so many will do.
@@ -79,7 +79,11 @@ impl Kept {
         if tokens <= known || !is_worthwhile(tokens, prompt) {
             return None;
         }
-        Some(self.texts.remove(at)?.session.fork_at(tokens))
+        // Its memory goes over as well: a copy would be there beside it for a moment.
+        let mut session = self.texts.remove(at)?.session;
+        session.rewind(tokens);
+        session.shrink();
+        Some(session)
     }
 }
 

@@ -380,6 +380,45 @@ fn a_prompt_whose_beginning_was_to_come_from_a_cancelled_request_is_read() {
     assert_eq!(steps(&mut scheduler), long + 1);
 }
 
+/// The text to which a waiting one turns when the first is cancelled can be cancelled
+/// before it has given anything.
+#[test]
+fn two_cancelled_sources_in_a_row_leave_a_request_that_reads_for_itself() {
+    let model = embedded_on(1);
+    let ids = |ids: std::ops::RangeInclusive<u32>| ids.map(TokenId).collect::<Vec<_>>();
+    let mut scheduler = Scheduler::new(&model, SchedulerLimits { kept: 0, ..limits(16, 4, None) });
+    let first = ids(10..=21);
+    let writing = scheduler.submit(counted(&model, &first, 50)).unwrap();
+    for _ in 0..4 {
+        scheduler.step().unwrap();
+    }
+    let long = [first.clone(), ids(200..=259)].concat();
+    let reading = scheduler.submit(counted(&model, &long, 5)).unwrap();
+    let prompt = [first, ids(200..=207)].concat();
+    scheduler.submit(counted(&model, &prompt, 1)).unwrap();
+    scheduler.step().unwrap();
+    assert!(scheduler.cancel(reading) && scheduler.cancel(writing));
+    // Twenty tokens, four in a step.
+    let mut taken = 0;
+    while !scheduler.is_idle() && taken < 100 {
+        scheduler.step().unwrap();
+        taken += 1;
+    }
+    assert_eq!(taken, 5);
+}
+
+#[test]
+fn prompts_can_be_read_without_a_limit() {
+    let model = embedded_on(2);
+    let prompt = request(&model, 2).prompt;
+    let mut scheduler = Scheduler::new(&model, limits(16, usize::MAX, None));
+    for _ in 0..2 {
+        scheduler.submit(counted(&model, &prompt, 3)).unwrap();
+        scheduler.step().unwrap();
+    }
+    assert_eq!(steps(&mut scheduler), 2);
+}
+
 #[test]
 fn short_beginnings_are_not_waited_for() {
     let model = embedded_on(1);

@@ -189,6 +189,12 @@ impl Session {
         self.state.reserve(tokens);
     }
 
+    /// Gives back the memory that the text does not need.
+    pub(crate) fn shrink(&mut self) {
+        self.state.shrink();
+        (self.scratch, self.logits) = (Scratch::default(), Vec::new());
+    }
+
     /// Number of tokens in the text.
     pub(crate) fn len(&self) -> usize {
         self.state.len()

@@ -93,6 +93,16 @@ impl State {
         }
     }
 
+    /// Gives back the memory beyond its tokens.
+    pub(crate) fn shrink(&mut self) {
+        for layer in &mut self.layers {
+            match layer {
+                Heads::F16(heads) => heads.iter_mut().for_each(Head::shrink),
+                Heads::F32(heads) => heads.iter_mut().for_each(Head::shrink),
+            }
+        }
+    }
+
     /// Counts tokens whose keys and values have been appended.
     pub(super) fn advance(&mut self, tokens: usize) {
         self.positions += tokens;
@@ -169,6 +179,11 @@ impl<T: Stored> Head<T> {
         let keys = self.keys[..key_room(positions, self.width)].to_vec();
         let values = self.values[..positions * self.value_width()].to_vec();
         Self { keys, values, width: self.width }
+    }
+
+    fn shrink(&mut self) {
+        self.keys.shrink_to_fit();
+        self.values.shrink_to_fit();
     }
 
     fn truncate(&mut self, positions: usize) {
