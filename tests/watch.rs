@@ -91,7 +91,8 @@ fn a_chain_can_be_watched_and_changed_in_a_terminal() {
 
     // The terminal is as before: its lines, and echo and line editing.
     let flags = "--samplers 'top_k;top_p{p=0.85};temperature;dist'";
-    let screen = terminal.shows(&["before\n", flags, "left with 0", "rows"]);
+    // The last of what stty says.
+    let screen = terminal.shows(&["before\n", flags, "left with 0", "extproc"]);
     let words: Vec<&str> = screen.split_whitespace().collect();
     assert!(words.contains(&"icanon") && words.contains(&"echo"), "{screen}");
 }
@@ -114,7 +115,7 @@ fn the_terminal_is_given_back_when_the_program_is_ended_from_outside() {
     let killed = Command::new("kill").args(["-TERM", id.trim()]).status().expect("kill is there");
     assert!(killed.success());
     // 128, and SIGTERM's 15.
-    let screen = terminal.shows(&["before\n", "left with 143", "rows"]);
+    let screen = terminal.shows(&["before\n", "left with 143", "extproc"]);
     let words: Vec<&str> = screen.split_whitespace().collect();
     assert!(words.contains(&"icanon") && words.contains(&"echo"), "{screen}");
 }
