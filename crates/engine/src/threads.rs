@@ -101,7 +101,7 @@ impl Threads {
     }
 
     /// Does something with each part, on all threads.
-    pub(crate) fn for_each<T: Send>(&self, parts: Vec<T>, act: impl Fn(T) + Sync + Send) {
+    fn for_each<T: Send>(&self, parts: Vec<T>, act: impl Fn(T) + Sync + Send) {
         parts.into_par_iter().for_each(act);
     }
 

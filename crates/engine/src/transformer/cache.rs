@@ -85,22 +85,12 @@ impl State {
 
     /// Makes room for a text of so many tokens, and for no more.
     pub(crate) fn reserve(&mut self, positions: usize) {
-        for layer in &mut self.layers {
-            match layer {
-                Heads::F16(heads) => heads.iter_mut().for_each(|head| head.reserve(positions)),
-                Heads::F32(heads) => heads.iter_mut().for_each(|head| head.reserve(positions)),
-            }
-        }
+        self.for_each_head(|head| head.reserve(positions));
     }
 
     /// Gives back the memory beyond its tokens.
     pub(crate) fn shrink(&mut self) {
-        for layer in &mut self.layers {
-            match layer {
-                Heads::F16(heads) => heads.iter_mut().for_each(Head::shrink),
-                Heads::F32(heads) => heads.iter_mut().for_each(Head::shrink),
-            }
-        }
+        self.for_each_head(|head| head.shrink());
     }
 
     /// Counts tokens whose keys and values have been appended.
@@ -112,10 +102,14 @@ impl State {
     pub(crate) fn truncate(&mut self, position: usize) {
         self.positions = self.positions.min(position);
         let positions = self.positions;
+        self.for_each_head(|head| head.truncate(positions));
+    }
+
+    fn for_each_head(&mut self, act: impl Fn(&mut dyn Memory)) {
         for layer in &mut self.layers {
             match layer {
-                Heads::F16(heads) => heads.iter_mut().for_each(|head| head.truncate(positions)),
-                Heads::F32(heads) => heads.iter_mut().for_each(|head| head.truncate(positions)),
+                Heads::F16(heads) => heads.iter_mut().for_each(|head| act(head)),
+                Heads::F32(heads) => heads.iter_mut().for_each(|head| act(head)),
             }
         }
     }
@@ -169,16 +163,30 @@ impl<T: Stored> Head<T> {
         self.values.resize((position + 1) * width, T::default());
     }
 
-    fn reserve(&mut self, positions: usize) {
-        let (keys, values) = (key_room(positions, self.width), positions * self.value_width());
-        self.keys.reserve_exact(keys.saturating_sub(self.keys.len()));
-        self.values.reserve_exact(values.saturating_sub(self.values.len()));
+    /// The numbers of so many keys, and of so many values.
+    fn rooms(&self, positions: usize) -> (usize, usize) {
+        (key_room(positions, self.width), positions * self.value_width())
     }
 
     fn prefix(&self, positions: usize) -> Self {
-        let keys = self.keys[..key_room(positions, self.width)].to_vec();
-        let values = self.values[..positions * self.value_width()].to_vec();
+        let (keys, values) = self.rooms(positions);
+        let (keys, values) = (self.keys[..keys].to_vec(), self.values[..values].to_vec());
         Self { keys, values, width: self.width }
+    }
+}
+
+/// What a head does with its memory, however it remembers numbers.
+trait Memory {
+    fn reserve(&mut self, positions: usize);
+    fn shrink(&mut self);
+    fn truncate(&mut self, positions: usize);
+}
+
+impl<T: Stored> Memory for Head<T> {
+    fn reserve(&mut self, positions: usize) {
+        let (keys, values) = self.rooms(positions);
+        self.keys.reserve_exact(keys.saturating_sub(self.keys.len()));
+        self.values.reserve_exact(values.saturating_sub(self.values.len()));
     }
 
     fn shrink(&mut self) {
@@ -187,8 +195,9 @@ impl<T: Stored> Head<T> {
     }
 
     fn truncate(&mut self, positions: usize) {
-        self.keys.truncate(key_room(positions, self.width));
-        self.values.truncate(positions * self.value_width());
+        let (keys, values) = self.rooms(positions);
+        self.keys.truncate(keys);
+        self.values.truncate(values);
     }
 }
 

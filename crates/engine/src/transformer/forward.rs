@@ -2,7 +2,7 @@ use logitchain_core::TokenId;
 
 use super::{
     Config, Layer, State, Transformer,
-    attention::{Look, Sharing, Task},
+    attention::{Look, Sharing},
     rope::{Rope, Rotation},
 };
 use crate::{
@@ -194,9 +194,9 @@ impl Transformer {
         // Twice as many multiplications, and several times as many bytes for each
         // as in a product with weights.
         let seen: usize = places.iter().map(|place| place.position + 1).sum();
-        let split = threads.split(4 * seen * queries * width);
+        let work = 4 * seen * queries * width;
         let sharing = Sharing { heads: queries, kv_heads: count };
-        let together = match split {
+        let together = match threads.split(work) {
             Split::Whole => sharing.whole(),
             Split::Parts(parts) => sharing.in_parts(parts.div_ceil(pieces.len() * count)),
         };
@@ -207,14 +207,10 @@ impl Transformer {
         });
         let tasks = sharing.tasks(together, tokens, query, out);
         let look = Look { scale: self.config.attention_scale, cap: self.config.attention_cap };
-        let answer = |mut task: Task<'_>| {
+        threads.each(work, tasks.into_iter(), |mut task| {
             let heads = &pieces[task.text].state.layers[index];
             look.back(heads, task.head, &mut task.queries);
-        };
-        match split {
-            Split::Whole => tasks.into_iter().for_each(answer),
-            Split::Parts(_) => threads.for_each(tasks, answer),
-        }
+        });
     }
 
     fn feed_forward(&self, layer: &Layer, threads: &Threads, scratch: &mut Scratch) {

@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 use logitchain_core::{ParamError, TokenId, Vocab};
 
 /// The sequence breakers as tokens.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Breakers {
     /// Every way in which tokens can spell a breaker, by its first token: the
     /// tokens that follow it. No tokens: the first contains the breaker.
@@ -21,9 +21,9 @@ impl Breakers {
     const MAX_TAIL: usize = 20;
 
     pub(super) fn new(texts: &[String], vocab: &dyn Vocab) -> Result<Self, ParamError> {
-        let mut breakers = Self::unused(texts)?;
-        if texts != ["none"] {
-            texts.iter().for_each(|text| breakers.add(text.as_bytes(), vocab));
+        let mut breakers = Self::default();
+        for text in Self::check(texts)? {
+            breakers.add(text.as_bytes(), vocab);
         }
         Ok(breakers)
     }
@@ -31,9 +31,13 @@ impl Breakers {
     /// Of texts that could be breakers none, for who does not look for them: the whole
     /// vocabulary must be read to find them.
     pub(super) fn unused(texts: &[String]) -> Result<Self, ParamError> {
-        let none = Self { tails: HashMap::default() };
+        Self::check(texts).map(|_| Self::default())
+    }
+
+    /// The texts that are to be breakers.
+    fn check(texts: &[String]) -> Result<&[String], ParamError> {
         if texts == ["none"] {
-            return Ok(none);
+            return Ok(&[]);
         }
         for text in texts {
             if text == "none" {
@@ -50,7 +54,7 @@ impl Breakers {
                 return Err(ParamError::new("breakers", problem));
             }
         }
-        Ok(none)
+        Ok(texts)
     }
 
     fn add(&mut self, breaker: &[u8], vocab: &dyn Vocab) {

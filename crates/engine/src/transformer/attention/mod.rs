@@ -6,7 +6,7 @@ mod tasks;
 use std::ops::Range;
 
 use self::kernels::{add_weighted, scores};
-pub(super) use self::tasks::{Sharing, Task};
+pub(super) use self::tasks::Sharing;
 use super::{
     cache::{Head, Heads, Stored},
     vectors::LANES,
